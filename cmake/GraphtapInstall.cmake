@@ -1,0 +1,1 @@
+# Filled by the packaging part: find_package(graphtap) and pkg-config.
