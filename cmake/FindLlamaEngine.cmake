@@ -31,10 +31,11 @@ if(NOT _llama_missing)
 endif()
 set(LlamaEngine_MODEL ${_llama_cache}/models/SmolLM2-135M-Instruct.Q4_1.gguf)
 
+list(JOIN _llama_missing " and " _llama_missing)
 find_package_handle_standard_args(LlamaEngine
   REQUIRED_VARS LlamaEngine_ROOT_DIR
   REASON_FAILURE_MESSAGE
-    "${_llama_root} lacks ${_llama_missing}; run scripts/fetch_engine.sh, or set LLAMA_ENGINE_ROOT")
+    "${_llama_root} lacks ${_llama_missing}. Run scripts/fetch_engine.sh or set LLAMA_ENGINE_ROOT")
 
 if(LlamaEngine_FOUND AND NOT TARGET llama_engine::llama)
   find_package(Threads REQUIRED)
