@@ -16,18 +16,19 @@ class HookSet {
   HookSet() = default;  ///< empty, over an empty table
   [[nodiscard]] static HookSet none(std::size_t universe);
   [[nodiscard]] static HookSet all(std::size_t universe);
-  /// Precondition: every id < universe.
+  /// Throws Error(invalid_argument) unless every id < universe.
   [[nodiscard]] static HookSet of(std::size_t universe, std::span<const HookId> ids);
 
   [[nodiscard]] std::size_t universe() const noexcept { return universe_; }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] bool contains(HookId id) const noexcept;
+  /// False for a set over another table, unless that one is empty.
   [[nodiscard]] bool contains_all(const HookSet& other) const noexcept;
   [[nodiscard]] std::vector<HookId> ids() const;
   [[nodiscard]] std::size_t hash() const noexcept;
 
-  /// Both operands must be over tables of the same size.
+  /// Throw Error(invalid_argument) unless both operands are over tables of the same size.
   friend HookSet operator|(const HookSet& a, const HookSet& b);
   friend HookSet operator&(const HookSet& a, const HookSet& b);
   friend HookSet operator-(const HookSet& a, const HookSet& b);
@@ -35,7 +36,7 @@ class HookSet {
 
  private:
   HookSet(std::size_t universe, std::vector<std::uint64_t> words);
-  std::shared_ptr<const std::vector<std::uint64_t>> words_;
+  std::shared_ptr<const std::vector<std::uint64_t>> words_;  // null when the set is empty
   std::size_t universe_ = 0;
   std::size_t count_ = 0;
 };

@@ -15,6 +15,8 @@ namespace graphtap {
 
 /// A row dimension whose size a step says (key columns of an attention pattern): StepShape::columns.
 inline constexpr std::int64_t kPerStepColumns = -1;
+/// The highest layer number there can be.
+inline constexpr int kMaxLayer = 65'535;
 
 /// One installed hook of one model: a place whose tensor can be captured.
 struct Hook {
@@ -29,7 +31,7 @@ struct Hook {
   std::uint32_t fixed_rows = 1;         ///< rows a step, for RowBasis::fixed only
   std::uint32_t first_slot = 0;         ///< header slot of ordinal 0; ordinals are adjacent
 
-  /// Bytes of one row when per-step dimensions have `columns` entries.
+  /// Bytes of one row when the per-step dimension has `columns` entries. Saturates; 0 for columns < 1.
   [[nodiscard]] std::uint64_t row_bytes(std::int64_t columns = 0) const noexcept;
 };
 
@@ -49,7 +51,8 @@ class HookTable {
   explicit HookTable(std::string model, Catalogue catalogue = Catalogue::builtin());
 
   /// Errors: invalid_argument for an unknown type (with near matches), a layer where none belongs or
-  /// none where one does, a hook already there, a row of zero bytes, more than 65,535 hooks.
+  /// none where one does, a hook already there, a row of zero bytes or of more than 2^63, two per-step
+  /// dimensions, no ordinal, more than 65,535 hooks. An alias becomes the type's name.
   Result<HookId> add(HookSpec spec);
 
   [[nodiscard]] const std::string& model() const noexcept { return model_; }
@@ -59,7 +62,7 @@ class HookTable {
   [[nodiscard]] std::size_t size() const noexcept { return hooks_.size(); }
   [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }  ///< (hook, ordinal) pairs
   [[nodiscard]] int layers() const noexcept { return layers_; }          ///< highest layer + 1
-  /// By "blocks.24.resid_pre" or "final_logits".
+  /// By "blocks.24.resid_pre" or "final_logits"; by type (or alias) and layer, -1 for a global hook.
   [[nodiscard]] std::optional<HookId> find(std::string_view name) const;
   [[nodiscard]] std::optional<HookId> find(std::string_view type, int layer) const;
   [[nodiscard]] HookSet all() const { return HookSet::all(size()); }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graphtap/hook_set.hpp"
@@ -39,13 +40,15 @@ class LeaseBook;
 class Lease {
  public:
   Lease() = default;
-  Lease(Lease&&) noexcept = default;
+  Lease(Lease&& other) noexcept
+      : book_(std::move(other.book_)), id_(std::exchange(other.id_, 0)) {}
   Lease& operator=(Lease&& other) noexcept;
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() { release(); }
 
-  /// Replaces the claim; takes effect at the next plan. Errors: invalid_argument for a set over another table.
+  /// Replaces the claim; takes effect at the next plan. Errors: as for a new lease (invalid_argument for a set
+  /// over another table, …), and the old claim stays; unavailable once it was released.
   Status update(LeaseSpec spec);
   /// Ends the claim; a second call does nothing.
   void release() noexcept;

@@ -20,6 +20,25 @@ bool begins_with(std::string_view text, std::string_view start) noexcept {
                     [](char a, char b) { return folded(a) == folded(b); });
 }
 
+// Bytes of the printable character at the start of `text`; 0 when it is no UTF-8, or a control
+// character.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  }
+  const unsigned char second = byte(1);
+  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+  const bool surrogate = first == 0xed && second >= 0xa0;
+  const bool beyond = first == 0xf4 && second >= 0x90;
+  const bool control = first == 0xc2 && second < 0xa0;
+  return overlong || surrogate || beyond || control ? 0 : length;
+}
+
 }  // namespace
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
@@ -81,25 +100,30 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
   std::string text = "; did you mean ";
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
-    text += quoted(words[i]);
+    text += in_quotes(words[i]);
   }
   return text + "?";
 }
 
-std::string quoted(std::string_view text, std::size_t most) {
+std::string in_quotes(std::string_view text, std::size_t most) {
   std::string out = "\"";
-  for (char c : text.substr(0, most)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = std::max<std::size_t>(1, utf8_length(text.substr(at)));
+    if (at + length > most) break;
+    const std::string_view character = text.substr(at, length);
+    const auto byte = static_cast<unsigned char>(character.front());
+    if (byte == '"' || byte == '\\') {
       out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte >= 0x7f) {
+      out += character;
+    } else if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && length == 1)) {
       out += fmt::format("\\x{:02x}", byte);
     } else {
-      out += c;
+      out += character;
     }
+    at += length;
   }
-  return out + (text.size() > most ? "...\"" : "\"");
+  return out + (at < text.size() ? "...\"" : "\"");
 }
 
 }  // namespace graphtap

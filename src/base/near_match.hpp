@@ -26,8 +26,8 @@ namespace graphtap {
 [[nodiscard]] std::string did_you_mean(std::string_view word,
                                        std::span<const std::string_view> known);
 
-/// The text in double quotes, fit for a message: control characters, quotes and stray bytes are
-/// escaped, and what exceeds `most` characters is replaced by "...".
-[[nodiscard]] std::string quoted(std::string_view text, std::size_t most = 80);
+/// The text in double quotes, fit for a message: always UTF-8; control characters, quotes and stray
+/// bytes are escaped, and what exceeds `most` bytes is replaced by "...".
+[[nodiscard]] std::string in_quotes(std::string_view text, std::size_t most = 80);
 
 }  // namespace graphtap
