@@ -80,12 +80,13 @@ class BoundGraph {
  private:
   friend class Registry;
   BoundGraph(std::shared_ptr<Registry> registry, GraphBinding binding);
-  void verify(std::vector<RecordedProducer>& producers, Graph graph);
+  void verify(const std::vector<RecordedProducer>& producers, Graph graph);
   void make_clone(Graph graph);
-  [[nodiscard]] bool ask_owner() noexcept;
+  [[nodiscard]] bool ask_owner();  // false: gone
   void lose_graph(const std::string& why);
-  void stop_switching() noexcept;
-  void account(const NodeGate::Change& change);
+  void stop_switching();
+  void catch_up(const NodeGate::Change& change, NodeGate::Extent extent, bool launches);
+  void account(const NodeGate::Change& change, NodeGate::Extent extent);
   void set_stale(bool stale) noexcept;
   [[nodiscard]] HookSet managed_part(const HookSet& set) const;
   Exec hand_out(Exec exec) noexcept;
@@ -104,7 +105,8 @@ class BoundGraph {
   HookSet plan_set_, plan_part_;                   // of the last prepare(), and its managed part
   Exec last_exec_{};
   std::uint64_t id_ = 0;  // in the registry
-  bool switching_ = true, gone_ = false, stale_ = false;
+  bool switching_ = true, gone_ = false, stale_ = false, counted_ = false;
+  NodeGate::Extent owed_ = NodeGate::Extent::needed;  // what a stale graph is tried again with
 };
 
 }  // namespace graphtap

@@ -54,14 +54,19 @@ class SpecialisedExecs {
   [[nodiscard]] std::uint64_t likely_bytes() const;
   /// Takes over `exec`; destroys it at once if the graph was closed meanwhile.
   void publish(const HookSet& set, Exec exec, std::uint64_t bytes);
-  /// The set could not be built: no further one is asked for until some launches have passed, twice
-  /// as many after each failure in a row.
-  void failed(const HookSet& set) noexcept;
-  /// When the exec that was used longest ago was used last, of those that may go: not the empty
-  /// set's, the current set's or one that is handed out. None: nothing may go.
-  [[nodiscard]] std::optional<std::uint64_t> oldest() const;
-  /// Destroys it. Returns the bytes freed.
-  std::uint64_t evict_oldest() noexcept;
+  /// The set could not be built or kept: no further one is asked for until some launches have
+  /// passed, twice as many after each failure in a row. `bytes`: its size, if it came to that.
+  void failed(std::uint64_t bytes = 0);
+
+  /// What may be evicted: everything but the empty set's exec, the current set's, and one handed
+  /// out.
+  struct Evictable {
+    std::uint64_t bytes = 0;
+    std::optional<std::uint64_t> oldest;  ///< when the one that was used longest ago was used last
+  };
+  [[nodiscard]] Evictable evictable() const;
+  /// Destroys the one that was used longest ago, if there is one.
+  void evict_oldest();
 
  private:
   struct Entry {
@@ -71,9 +76,11 @@ class SpecialisedExecs {
     std::uint64_t used = 0;
   };
   using Entries = std::vector<Entry>;
-  [[nodiscard]] Entries::iterator best(const HookSet& set);
-  [[nodiscard]] Entries::const_iterator oldest_entry() const;
-  bool wants(const HookSet& set);
+  // Precondition of these: mutex_ held.
+  [[nodiscard]] Entry* best(const HookSet& set);
+  [[nodiscard]] bool may_go(const Entry& entry) const;
+  [[nodiscard]] bool wants(const HookSet& set);
+  // Precondition: mutex_ not held.
   void destroy(const Entry& entry) noexcept;
 
   const std::shared_ptr<GateDevice> device_;

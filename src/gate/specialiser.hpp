@@ -15,10 +15,10 @@ namespace graphtap {
 
 /// Builds specialised execs behind the launches' back, within a byte budget over all graphs.
 ///
-/// One helper thread, or none: then its owner calls pump(). Building holds no lock that a launch
-/// takes. An exec that does not fit, after those that may go have gone (least recently used first),
-/// is given up; the budget is never exceeded but for the moment between building and measuring.
-/// Thread-safe.
+/// One helper thread (from the first graph on), or none: then its owner calls pump(). Building
+/// holds no lock that a launch takes. An exec that does not fit, after those that may go have gone
+/// (least recently used first), is given up; the budget is never exceeded but for the moment
+/// between building and measuring. Thread-safe.
 class Specialiser {
  public:
   Specialiser(std::shared_ptr<GateDevice> device, std::shared_ptr<GateCounters> counters,
@@ -38,13 +38,14 @@ class Specialiser {
 
  private:
   void run();
-  [[nodiscard]] std::shared_ptr<SpecialisedExecs> next();
-  void work(SpecialisedExecs& graph);
+  [[nodiscard]] std::shared_ptr<SpecialisedExecs> next();  // null: none is queued
+  void work(SpecialisedExecs& graph, const SpecialisedExecs::Job& job);
   [[nodiscard]] bool make_room(std::uint64_t bytes);
 
   const std::shared_ptr<GateDevice> device_;
   const std::shared_ptr<GateCounters> counters_;
   const std::uint64_t budget_bytes_;
+  const bool manual_;
 
   std::mutex work_mutex_;  // one job at a time, for those who pump from several threads
 
