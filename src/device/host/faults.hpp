@@ -12,9 +12,28 @@ namespace graphtap {
 
 /// The Device calls that can fail, for counting and for injecting failures.
 enum class Call : std::uint8_t {
-  allocate, allocate_pinned, create_stream, create_event, record, wait, query, synchronize, upload,
-  download, close_step, produce, capture_state, captured_tail, inspect, cloneable, clone,
-  find_in_clone, remove_node, instantiate, set_enabled, launch,
+  allocate,
+  allocate_pinned,
+  create_stream,
+  create_event,
+  record,
+  wait,
+  query,
+  synchronize,
+  upload,
+  download,
+  close_step,
+  produce,
+  capture_state,
+  captured_tail,
+  inspect,
+  cloneable,
+  clone,
+  find_in_clone,
+  remove_node,
+  instantiate,
+  set_enabled,
+  launch,
 };
 inline constexpr std::size_t kCalls = 22;
 [[nodiscard]] const char* to_string(Call call) noexcept;

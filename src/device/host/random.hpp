@@ -3,7 +3,8 @@
 
 namespace graphtap {
 
-/// SplitMix64: the same sequence for a seed on every platform and library, which <random> does not promise.
+/// SplitMix64: the same sequence for a seed on every platform and library, which <random> does not
+/// promise.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
