@@ -75,8 +75,9 @@ class Monitor {
   /// Delivers what was captured, within the deadline; then writes OFF, frees ring and staging and stops
   /// its threads. Graphs that keep replaying write nothing. Idempotent. Errors: timeout (names what was left).
   Status close(std::chrono::nanoseconds deadline = std::chrono::seconds(5));
-  /// Replaces the payload ring while graphs keep replaying. Errors: timeout, exhausted (the old ring stays).
-  Status resize_ring(std::uint64_t bytes, std::chrono::nanoseconds timeout = std::chrono::seconds(10));
+  /// Replaces the payload ring while graphs keep replaying; frames in flight stay in the old one, which is
+  /// freed behind them. Errors: exhausted (the old ring stays), invalid_argument, unavailable (closed).
+  Status resize_ring(std::uint64_t bytes);
   [[nodiscard]] Stats stats() const;
 
   /// Manual mode: one unit of background work. True if something was done.

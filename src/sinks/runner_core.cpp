@@ -70,6 +70,12 @@ bool SinkRunner::Core::offer(std::shared_ptr<const DeliveredStep> step) {
   return true;
 }
 
+void SinkRunner::Core::lose(const std::shared_ptr<const DeliveredStep>& step) {
+  if (on_lost_) on_lost_(*step);
+  const Lock lock(mutex_);
+  count_lost(Item{step, {}});
+}
+
 void SinkRunner::Core::offer_event(RequestEvent event) {
   const Lock lock(mutex_);
   ++enqueued_;

@@ -24,6 +24,7 @@ class SinkRunner::Core {
        std::function<std::uint64_t()> now_ns, OnLost on_lost, OnProgress on_progress);
 
   bool offer(std::shared_ptr<const DeliveredStep> step);
+  void lose(const std::shared_ptr<const DeliveredStep>& step);
   void offer_event(RequestEvent event);
   std::uint64_t enqueued();
   bool reached(std::uint64_t position);

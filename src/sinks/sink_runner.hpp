@@ -58,6 +58,8 @@ class SinkRunner {
   /// False (and nothing taken): no room; offer it again later. A step larger than the whole limit
   /// is taken when no other step is queued. After stop() it is taken and counted lost at once.
   [[nodiscard]] bool offer(std::shared_ptr<const DeliveredStep> step);
+  /// Gives up on a step that was refused: counted lost, and told to on_lost. It takes no position.
+  void lose(const std::shared_ptr<const DeliveredStep>& step);
   /// Never refused: an event holds no staging memory. After stop() it is counted lost.
   void offer_event(RequestEvent event);
 

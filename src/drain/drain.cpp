@@ -1,0 +1,253 @@
+#include "drain/drain.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "drain/delivery_builder.hpp"
+
+namespace graphtap {
+
+Drain::Drain(DrainParts parts, Ranks ranks, Policy policy, std::uint64_t sink_patience_ns,
+             Stream copy_stream)
+    : parts_(std::move(parts)), ranks_(ranks), policy_(policy), sink_patience_ns_(sink_patience_ns),
+      copy_stream_(copy_stream) {}
+
+Drain::~Drain() {
+  for (const auto& loan : quarantine_) loan->keep_memory();
+}
+
+void Drain::add(EndedFrame frame) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_) {
+      in_flight_.fetch_add(1, std::memory_order_relaxed);
+      incoming_.push_back(std::move(frame));
+      return;
+    }
+  }
+  for (const auto& loan : frame.held) loan->keep_memory();
+  if (!frame.plan) return;
+  FramePlan& plan = frame.frame_plan();
+  if (plan.loan) plan.loan->keep_memory();
+  for (const PlannedRecord& record : plan.records) {
+    parts_.accounts.gap(record.hook, record.gap.value_or(plan.failed.value_or(GapReason::shutdown)));
+  }
+  for (const PlannedRecord& record : plan.shed) parts_.accounts.gap(record.hook, *record.gap);
+  if (frame.last) parts_.outstanding.settle(frame.sequence);
+}
+
+void Drain::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+void Drain::give_up(GapReason reason) { given_up_.store(static_cast<int>(reason)); }
+bool Drain::empty() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+
+std::uint64_t Drain::device_errors() const {
+  const std::lock_guard lock(mutex_);
+  return errors_;
+}
+std::string Drain::last_device_error() const {
+  const std::lock_guard lock(mutex_);
+  return last_error_;
+}
+
+void Drain::note_error(const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++errors_;
+    last_error_ = status.message();
+  }
+  if (status.code() == Code::device_lost) lost_.store(true, std::memory_order_release);
+}
+
+bool Drain::pump() {
+  std::vector<EndedFrame> incoming;
+  {
+    const std::lock_guard lock(mutex_);
+    incoming.swap(incoming_);
+  }
+  bool moved = !incoming.empty();
+  for (EndedFrame& frame : incoming) {
+    Item item;
+    item.frame = std::move(frame);
+    lanes_[item.frame.lane].push_back(std::move(item));
+  }
+  for (auto& [index, lane] : lanes_) moved |= pump_lane(lane);
+  moved |= emit_events();
+  return moved;
+}
+
+bool Drain::emit_events() {
+  // Only this thread delivers, so an event whose steps are settled comes behind their records in every queue.
+  const std::vector<RequestEvent> ready = parts_.ledger.take_ready(parts_.outstanding);
+  for (const RequestEvent& event : ready) {
+    for (const auto& sink : parts_.sinks) sink->offer_event(event);
+  }
+  return !ready.empty();
+}
+
+// Items advance in order: one may be copied while its predecessors are, but is delivered after them (I5).
+bool Drain::pump_lane(std::deque<Item>& items) {
+  bool moved = false;
+  for (std::size_t i = 0; i < items.size();) {
+    while (items[i].phase != Phase::done && advance(items[i], i == 0)) moved = true;
+    if (i == 0 && items[i].phase == Phase::done) {
+      items.pop_front();
+      in_flight_.fetch_sub(1, std::memory_order_release);
+      continue;
+    }
+    if (items[i].phase < Phase::copying) break;
+    ++i;
+  }
+  return moved;
+}
+
+bool Drain::advance(Item& item, bool first) {
+  if (item.phase < Phase::delivering) {
+    if (device_lost()) {
+      abandon(item, GapReason::device_lost);
+      return true;
+    }
+    if (const int reason = given_up_.load(); reason != 0) {
+      abandon(item, static_cast<GapReason>(reason));
+      return true;
+    }
+  }
+#if defined(GRAPHTAP_BUG_delivery_out_of_order)
+  first = true;
+#endif
+  switch (item.phase) {
+    case Phase::running: return await_end(item);
+    case Phase::ended: return start_copy(item);
+    case Phase::copying: return first && await_copy(item);
+    case Phase::delivering: return first && deliver(item);
+    case Phase::done: break;
+  }
+  return false;
+}
+
+bool Drain::refused(Item& item, const Status& status) {
+  note_error(status);
+  if (device_lost()) return true;
+  if (++item.refusals < kAttempts) return false;
+  abandon(item, GapReason::device_error);
+  return true;
+}
+
+// The device was not seen to be done with this item's memory: it may only be reused once the device is gone.
+void Drain::abandon(Item& item, GapReason reason) {
+  for (auto& loan : item.frame.held) quarantine_.push_back(std::move(loan));
+  item.frame.held.clear();
+  if (item.staging) quarantine_.push_back(std::exchange(item.staging, nullptr));
+  if (item.frame.plan) {
+    FramePlan& frame = item.frame.frame_plan();
+    if (frame.loan) quarantine_.push_back(frame.loan);
+    frame.fail(reason);
+  }
+  settle(item);
+}
+
+// The frame's fate is known: build what the sinks get. A fence is done.
+void Drain::settle(Item& item) {
+  if (!item.frame.plan) {
+    item.phase = Phase::done;
+    return;
+  }
+  item.phase = Phase::delivering;
+  item.delivery = build_delivery(parts_.table, ranks_, item.frame, std::move(item.staging),
+                                 parts_.accounts, parts_.ledger);
+  item.accepted.assign(parts_.sinks.size(), false);
+  item.frame.frame_plan().loan.reset();
+}
+
+bool Drain::await_end(Item& item) {
+  if (item.frame.event != Event{}) {
+    const Result<bool> done = parts_.device.query(item.frame.event);
+    if (!done.ok()) return refused(item, done.status());
+    if (!done.value()) return false;
+    parts_.events.give_back(std::exchange(item.frame.event, Event{}));
+  }
+  item.refusals = 0;
+  item.ended_ns = parts_.device.now_ns();
+  item.phase = Phase::ended;
+  return true;
+}
+
+bool Drain::start_copy(Item& item) {
+  const bool nothing_to_copy = !item.frame.plan || item.frame.frame_plan().failed.has_value() ||
+                               item.frame.frame_plan().records.empty();
+  if (nothing_to_copy) {
+    item.frame.held.clear();
+    settle(item);
+    return true;
+  }
+  if (!item.staging) item.staging = parts_.staging->try_lend(item.frame.frame_plan().bytes);
+  if (!item.staging) return false;  // the sinks hold it all: back-pressure
+  if (const Status status = copy(item); !status.ok()) return refused(item, status);
+  item.refusals = 0;
+  item.phase = Phase::copying;
+  return true;
+}
+
+Status Drain::copy(Item& item) {
+  const FramePlan& frame = item.frame.frame_plan();
+  for (std::uint64_t at = 0; at < frame.bytes; at += kChunkBytes) {
+    const std::uint64_t bytes = std::min(kChunkBytes, frame.bytes - at);
+    if (Status status = parts_.device.download(item.staging->data() + at, frame.loan->data() + at,
+                                               bytes, copy_stream_);
+        !status.ok()) {
+      return status;
+    }
+  }
+  const Result<Event> event = parts_.events.record(copy_stream_);
+  if (!event.ok()) return event.status();
+  item.copied = event.value();
+  return {};
+}
+
+bool Drain::await_copy(Item& item) {
+  const Result<bool> done = parts_.device.query(item.copied);
+  if (!done.ok()) return refused(item, done.status());
+  if (!done.value()) return false;
+  parts_.events.give_back(std::exchange(item.copied, Event{}));
+  item.frame.held.clear();
+  settle(item);
+  return true;
+}
+
+bool Drain::deliver(Item& item) {
+  const std::uint64_t now = parts_.device.now_ns();
+  if (!offer(item, now)) return false;
+  parts_.accounts.drain_lag(now - item.ended_ns);
+  item.delivery.reset();
+  item.phase = Phase::done;
+  if (item.frame.last) parts_.outstanding.settle(item.frame.sequence);
+  return true;
+}
+
+// True when every sink has taken the step or given it up.
+bool Drain::offer(Item& item, std::uint64_t now) {
+  bool all = true;
+  for (std::size_t i = 0; i < parts_.sinks.size(); ++i) {
+    if (item.accepted[i]) continue;
+    SinkRunner& sink = *parts_.sinks[i];
+    item.accepted[i] = sink.offer(item.delivery);
+    if (item.accepted[i]) continue;
+    if (item.refused_since_ns == 0) item.refused_since_ns = now;
+    // A sink that is down, or too slow for too long, must not hold up the others (D2).
+    const bool patience_over = policy_ == Policy::shed || sink.next_attempt_ns().has_value() ||
+                               given_up_.load() != 0 ||
+                               now - item.refused_since_ns > sink_patience_ns_;
+    if (patience_over) {
+      sink.lose(item.delivery);
+      item.accepted[i] = true;
+    } else {
+      all = false;
+    }
+  }
+  return all;
+}
+
+}  // namespace graphtap
