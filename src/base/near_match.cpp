@@ -86,10 +86,13 @@ std::vector<std::string> near_matches(std::string_view word,
   std::stable_sort(near.begin(), near.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> words;
-  for (const auto& [distance, candidate] : near) {
+  for (const auto& near_word : near) {
     if (words.size() == most) break;
-    if (std::find(words.begin(), words.end(), candidate) == words.end())
-      words.emplace_back(candidate);
+    // One spelling of a word is enough: "resid_pre" or "resid-pre", not both.
+    const bool offered = std::any_of(words.begin(), words.end(), [&](const std::string& other) {
+      return edit_distance(other, near_word.second) == 0;
+    });
+    if (!offered) words.emplace_back(near_word.second);
   }
   return words;
 }

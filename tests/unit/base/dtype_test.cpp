@@ -18,11 +18,14 @@ struct Expected {
 
 // Written out once more: these numbers and names are on disks already.
 constexpr Expected kExpected[] = {
-    {1, DType::f16, 2, "f16"},      {2, DType::bf16, 2, "bf16"},       {3, DType::f32, 4, "f32"},
-    {4, DType::f64, 8, "f64"},      {5, DType::f8_e4m3, 1, "f8_e4m3"}, {6, DType::f8_e5m2, 1, "f8_e5m2"},
-    {7, DType::i8, 1, "i8"},        {8, DType::i16, 2, "i16"},         {9, DType::i32, 4, "i32"},
-    {10, DType::i64, 8, "i64"},     {11, DType::u8, 1, "u8"},          {12, DType::u16, 2, "u16"},
-    {13, DType::u32, 4, "u32"},     {14, DType::u64, 8, "u64"},        {15, DType::boolean, 1, "bool"},
+    {1, DType::f16, 2, "f16"},         {2, DType::bf16, 2, "bf16"},
+    {3, DType::f32, 4, "f32"},         {4, DType::f64, 8, "f64"},
+    {5, DType::f8_e4m3, 1, "f8_e4m3"}, {6, DType::f8_e5m2, 1, "f8_e5m2"},
+    {7, DType::i8, 1, "i8"},           {8, DType::i16, 2, "i16"},
+    {9, DType::i32, 4, "i32"},         {10, DType::i64, 8, "i64"},
+    {11, DType::u8, 1, "u8"},          {12, DType::u16, 2, "u16"},
+    {13, DType::u32, 4, "u32"},        {14, DType::u64, 8, "u64"},
+    {15, DType::boolean, 1, "bool"},
 };
 
 TEST(DType, B3_NumbersSizesAndNamesAreFixed) {
