@@ -74,6 +74,11 @@ void Interpreter::produce(const ProducerCall& call) {
   ++producers_run_;
   const auto in_use = memory_.use();
   if (call.header && !header_is_live(call.header, "producer")) return;
+  if (!call.header && call.list && !memory_.live(call.list, std::uint64_t{call.plan.rows} * 4)) {
+    memory_.violation(fmt::format("hook {}, ordinal {} reads a row list at {} that is not live",
+                                  call.id.hook, call.id.ordinal, fmt::ptr(call.list)));
+    return;
+  }
   const ProducerJob job = read_plan(call);
   if (!job.on) return;
   const std::uint64_t bytes = sizeof(wire::RecordHead) + job.head.bytes;
