@@ -1,0 +1,80 @@
+# Sourced by run and the scripts beside it: where things lie, and how a preset is configured and built.
+# shellcheck shell=bash
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cache=${GRAPHTAP_CACHE:-${XDG_CACHE_HOME:-${HOME:?HOME is not set; set GRAPHTAP_CACHE}/.cache}/graphtap}
+[[ $cache == /* ]] || cache=$PWD/$cache
+export GRAPHTAP_CACHE=$cache
+export CCACHE_DIR=${CCACHE_DIR:-$cache/ccache}
+jobs=${GRAPHTAP_JOBS:-$(nproc)}
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+# Builds of two checkouts never meet: their folders carry a hash of the checkout's path.
+build_dir() { echo "$cache/build/$1-$(printf %s "$root" | sha256sum | cut -c1-12)"; }
+
+# configure PRESET OPTION…: only when the folder is new or the options are others than last time.
+configure() {
+  local preset=$1 dir; shift
+  dir=$(build_dir "$preset")
+  mkdir -p "$dir"
+  if [[ -f $dir/build.ninja && -f $dir/options && $(<"$dir/options") == "$preset $*" ]]; then return 0; fi
+  local try
+  for try in 1 2; do
+    if (cd "$root" && cmake --preset "$preset" -B "$dir" "$@") >"$dir/configure.log" 2>&1; then
+      echo "$preset $*" >"$dir/options"
+      return 0
+    fi
+    # What an older checkout or another compiler left behind is not worth keeping.
+    if ((try == 1)) && [[ -f $dir/CMakeCache.txt ]]; then
+      rm -rf "${dir:?}/CMakeCache.txt" "$dir/CMakeFiles"
+    else
+      break
+    fi
+  done
+  say "cmake could not configure $preset:"
+  tail -n 25 "$dir/configure.log" >&2
+  return 1
+}
+
+# build PRESET TARGET…: one line for each fifth of the work; on failure what the compiler said.
+build() {
+  local preset=$1 dir; shift
+  dir=$(build_dir "$preset")
+  local args=()
+  (($#)) && args=("$@")
+  if NINJA_STATUS='[%f/%t] ' flock "$dir/lock" ninja -C "$dir" -j "$jobs" "${args[@]}" 2>&1 |
+      tee "$dir/build.log" | awk -v preset="$preset" '
+        match($0, /^\[[0-9]+\/[0-9]+\]/) {
+          split(substr($0, 2, RLENGTH - 2), n, "/")
+          if (n[2] >= 10 && int(5 * n[1] / n[2]) > last) {
+            last = int(5 * n[1] / n[2]); printf "  built %s of %s (%s)\n", n[1], n[2], preset; fflush()
+          } }' >&2; then
+    return 0
+  fi
+  say "the build of $preset failed ($dir/build.log):"
+  grep -A3 -E '^FAILED|: (fatal )?error:|undefined reference|^ninja: error|^CMake Error' "$dir/build.log" |
+    cut -c1-300 | head -n 30 >&2 || true
+  return 1
+}
+
+# What demo, graphtap, test and bench share: packages, the engine, and one release build with the adapter.
+# Tests and benchmarks are configured wherever their libraries are, so that nothing is built twice.
+prepare() { "$root/scripts/install_packages.sh" build "$@"; }  # prepare [GROUP…]: those besides build
+prepare_engine() { "$root/scripts/fetch_engine.sh"; }
+has_header() { [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]]; }
+configure_release() {
+  local tests=OFF bench=OFF
+  has_header gtest && tests=ON
+  [[ -f $root/bench/CMakeLists.txt ]] && has_header benchmark && bench=ON
+  configure release -DGRAPHTAP_LLAMA=ON -DGRAPHTAP_TESTS=$tests -DGRAPHTAP_BENCH=$bench
+}
+
+# The path of the built command, for demo.sh and `run graphtap`.
+command_path() { find "$(build_dir release)" -maxdepth 3 -type f -name graphtap -perm -u+x | head -n1; }
+build_command() {
+  "$root/scripts/install_packages.sh" build
+  prepare_engine
+  configure_release
+  build release graphtap_cli
+}
