@@ -55,18 +55,20 @@ class Rig {
   explicit Rig(const RigOptions& options = {})
       : options_(options), host(std::make_shared<HostDevice>(options.host)) {
     GateOptions gate;
-    for (std::size_t i = 0; i < options.hooks; ++i)
+    for (std::size_t i = 0; i < options.hooks; ++i) {
       gate.hook_names.push_back("h" + std::to_string(i));
+    }
     gate.tier = options.tier;
     gate.settle_launches = options.settle;
     gate.specialised_budget_bytes = options.budget;
     gate.manual = options.manual;
     registry = Registry::make(host, std::move(gate));
-    stream = host->create_stream().value();
-    const auto slots = static_cast<std::uint32_t>(options.hooks);
-    header_bytes_ = wire::header_bytes(slots, 0);
-    header = reinterpret_cast<wire::StepHeader*>(host->allocate(header_bytes_).value());
-    tensors_ = host->allocate(options.hooks * kPayload).value();
+    make_lane();
+  }
+  /// Another lane of the same device and registry.
+  Rig(const RigOptions& options, Rig& other)
+      : options_(options), host(other.host), registry(other.registry) {
+    make_lane();
   }
   ~Rig() { host->faults().clear(); }
 
@@ -210,6 +212,12 @@ class Rig {
   std::atomic<std::uint64_t> model_runs{0};
 
  private:
+  void make_lane() {
+    stream = host->create_stream().value();
+    header_bytes_ = wire::header_bytes(static_cast<std::uint32_t>(options_.hooks), 0);
+    header = reinterpret_cast<wire::StepHeader*>(host->allocate(header_bytes_).value());
+    tensors_ = host->allocate(options_.hooks * kPayload).value();
+  }
   [[nodiscard]] std::uint64_t offset(HookId hook) const {
     return wire::census_bytes(static_cast<std::uint32_t>(options_.hooks)) +
            hook * wire::record_bytes(kPayload);
