@@ -44,6 +44,7 @@ struct Stats {
   std::vector<Counts> hooks;               ///< by HookId
   std::uint64_t steps_planned = 0, steps_empty = 0, steps_delivered = 0;
   std::uint64_t ring_bytes = 0, ring_used = 0, ring_high_water = 0;
+  std::uint64_t ring_wraps = 0;            ///< how often the ring began again at its start
   std::uint64_t staging_bytes = 0, staging_used = 0;
   std::uint64_t steps_in_flight = 0;       ///< ended or open, not yet delivered: the drain lag in steps
   std::uint64_t drain_lag_ns_last = 0;     ///< end of a step seen → handed to the sinks

@@ -7,9 +7,8 @@
 
 namespace graphtap {
 
-Drain::Drain(DrainParts parts, Ranks ranks, Policy policy, std::uint64_t sink_patience_ns,
-             Stream copy_stream)
-    : parts_(std::move(parts)), ranks_(ranks), policy_(policy), sink_patience_ns_(sink_patience_ns),
+Drain::Drain(DrainParts parts, Ranks ranks, std::uint64_t sink_patience_ns, Stream copy_stream)
+    : parts_(std::move(parts)), ranks_(ranks), sink_patience_ns_(sink_patience_ns),
       copy_stream_(copy_stream) {}
 
 Drain::~Drain() {
@@ -236,9 +235,10 @@ bool Drain::offer(Item& item, std::uint64_t now) {
     item.accepted[i] = sink.offer(item.delivery);
     if (item.accepted[i]) continue;
     if (item.refused_since_ns == 0) item.refused_since_ns = now;
-    // A sink that is down, or too slow for too long, must not hold up the others (D2).
-    const bool patience_over = policy_ == Policy::shed || sink.next_attempt_ns().has_value() ||
-                               given_up_.load() != 0 ||
+    // Holding the step back fills staging, then the ring, and the planner sheds or waits: every loss is then a
+    // gap that the sink gets to see. But one that is down, or slow for too long, must not hold up the others
+    // (D2): it loses the step.
+    const bool patience_over = sink.down() || given_up_.load() != 0 ||
                                now - item.refused_since_ns > sink_patience_ns_;
     if (patience_over) {
       sink.lose(item.delivery);

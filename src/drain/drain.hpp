@@ -41,7 +41,7 @@ class Drain {
   /// Device refusals in a row after which a frame is given up.
   static constexpr std::uint32_t kAttempts = 16;
 
-  Drain(DrainParts parts, Ranks ranks, Policy policy, std::uint64_t sink_patience_ns, Stream copy_stream);
+  Drain(DrainParts parts, Ranks ranks, std::uint64_t sink_patience_ns, Stream copy_stream);
 
   ~Drain();
   Drain(const Drain&) = delete;
@@ -90,7 +90,6 @@ class Drain {
 
   DrainParts parts_;
   const Ranks ranks_;
-  const Policy policy_;
   const std::uint64_t sink_patience_ns_;
   const Stream copy_stream_;
 

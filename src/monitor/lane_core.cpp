@@ -98,10 +98,9 @@ std::shared_ptr<StepPlan> LaneCore::begin(const StepShape& shape, Stream stream)
     first.ticket = next_ticket();
   }
   core_->accounts.planned(*plan);
-  FramePlan& frame = plan->frames[0];
-  if (!frame.failed && (!plan->lists.empty() || (plan->kind == StepKind::graph && frame.loan))) {
-    upload_header(*plan, frame, stream);
-  }
+  const bool needs_header =
+      plan->kind == StepKind::graph ? plan->frames[0].loan != nullptr : !plan->lists.empty();
+  if (!plan->frames[0].failed && needs_header) upload_header(*plan, stream);
   if (shape.kind == StepKind::eager) open_eager(plan, stream);
   return plan;
 }
@@ -167,7 +166,10 @@ void LaneCore::clear_header(Stream stream) {
   core_->hand_over(std::move(fence));
 }
 
-bool LaneCore::upload_header(StepPlan& plan, FramePlan& frame, Stream stream) {
+void LaneCore::upload_header(StepPlan& plan, Stream stream) {
+  const auto fail = [&](GapReason reason) {  // row lists serve every frame of a split step
+    for (FramePlan& frame : plan.frames) frame.fail(reason);
+  };
   const std::uint32_t slots = core_->table.slots();
   const std::uint64_t bytes = header_image_bytes(plan, slots);
   const std::uint64_t patience = core_->options.policy == Policy::lossless
@@ -178,20 +180,18 @@ bool LaneCore::upload_header(StepPlan& plan, FramePlan& frame, Stream stream) {
     return image_ != nullptr;
   });
   if (!image_) {
-    frame.fail(GapReason::shed_headers);
-    return false;
+    fail(GapReason::shed_headers);
+    return;
   }
-  write_header_image(image_->data(), plan, frame, slots);
+  write_header_image(image_->data(), plan, plan.frames[0], slots);
   header_on_ = plan.kind == StepKind::graph;
   if (const Status status =
           core_->device->upload(header_, image_->data(), bytes, stream);
       !status.ok()) {
     note(status);
-    frame.fail(GapReason::device_error);
+    fail(GapReason::device_error);
     header_in_doubt_ = header_on_;
-    return false;
   }
-  return true;
 }
 
 // ---- launch ----------------------------------------------------------------------------------------

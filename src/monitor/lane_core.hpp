@@ -48,7 +48,7 @@ class LaneCore {
   std::shared_ptr<StepPlan> plan_step(const StepShape& shape);
   Status follow_stream(Stream stream);
   void clear_header(Stream stream);
-  bool upload_header(StepPlan& plan, FramePlan& frame, Stream stream);
+  void upload_header(StepPlan& plan, Stream stream);
   void open_eager(std::shared_ptr<StepPlan> plan, Stream stream);
 
   // produce

@@ -96,8 +96,7 @@ void MonitorCore::start(std::vector<std::shared_ptr<Sink>> sinks) {
   }
   drain_ = std::make_unique<Drain>(
       DrainParts{*device, events, table, staging_, accounts, ledger, outstanding, sinks_},
-      options.ranks, options.policy, static_cast<std::uint64_t>(options.space_timeout.count()),
-      copy_stream_);
+      options.ranks, static_cast<std::uint64_t>(options.space_timeout.count()), copy_stream_);
   if (!options.manual) thread_ = std::thread([this] { drain_loop(); });
 }
 
@@ -340,7 +339,8 @@ Status MonitorCore::close(std::uint64_t deadline_ns) {
   if (!lost()) device->destroy_stream(copy_stream_);
   {
     const std::lock_guard lock(ring_mutex_);
-    if (ring_) ring_high_water_ = std::max(ring_high_water_, ring_->high_water());
+    ring_high_water_ = std::max(ring_high_water_, ring_->high_water());
+    ring_wraps_ += ring_->wraps();
     ring_.reset();  // the memory goes with the last frame that is lent
   }
   closed_ = true;

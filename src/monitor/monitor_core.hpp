@@ -102,7 +102,7 @@ class MonitorCore : public std::enable_shared_from_this<MonitorCore> {
 
   mutable std::mutex ring_mutex_;
   std::shared_ptr<FrameRing> ring_;
-  std::uint64_t ring_high_water_ = 0;  // of rings that were replaced
+  std::uint64_t ring_high_water_ = 0, ring_wraps_ = 0;  // of rings that were replaced
 
   std::mutex lanes_mutex_;
   std::vector<std::weak_ptr<LaneCore>> lanes_;

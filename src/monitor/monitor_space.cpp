@@ -76,6 +76,7 @@ Status MonitorCore::resize_ring(std::uint64_t bytes) {
   if (!fresh.ok()) return fresh.status();
   const std::lock_guard lock(ring_mutex_);
   ring_high_water_ = std::max(ring_high_water_, ring_->high_water());
+  ring_wraps_ += ring_->wraps();
   ring_ = std::move(fresh).value();  // frames that are out keep the old memory until they are done
   return {};
 }
@@ -87,10 +88,12 @@ Stats MonitorCore::stats() {
     stats.ring_bytes = current->capacity();
     stats.ring_used = current->used();
     stats.ring_high_water = current->high_water();
+    stats.ring_wraps = current->wraps();
   }
   {
     const std::lock_guard lock(ring_mutex_);
     stats.ring_high_water = std::max(stats.ring_high_water, ring_high_water_);
+    stats.ring_wraps += ring_wraps_;
   }
   stats.staging_bytes = staging_->capacity();
   stats.staging_used = staging_->used();

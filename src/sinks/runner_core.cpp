@@ -76,6 +76,11 @@ void SinkRunner::Core::lose(const std::shared_ptr<const DeliveredStep>& step) {
   count_lost(Item{step, {}});
 }
 
+bool SinkRunner::Core::down() {
+  const Lock lock(mutex_);
+  return down_;
+}
+
 void SinkRunner::Core::offer_event(RequestEvent event) {
   const Lock lock(mutex_);
   ++enqueued_;
@@ -271,6 +276,7 @@ bool SinkRunner::Core::failed(const Status& status) {
 
 void SinkRunner::Core::succeeded() {
   attempts_made_ = 0;
+  down_ = false;
   stats_.last_error.clear();
 }
 
@@ -293,6 +299,7 @@ void SinkRunner::Core::lose_front(Lock& lock) {
     lock.lock();
     if (abandoned_ != before) return;  // stop() has taken over what is left
   }
+  down_ = true;
   count_lost(item);
   settle_front();
 }

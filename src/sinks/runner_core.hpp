@@ -26,6 +26,7 @@ class SinkRunner::Core {
   bool offer(std::shared_ptr<const DeliveredStep> step);
   void lose(const std::shared_ptr<const DeliveredStep>& step);
   void offer_event(RequestEvent event);
+  bool down();
   std::uint64_t enqueued();
   bool reached(std::uint64_t position);
 
@@ -110,6 +111,7 @@ class SinkRunner::Core {
   Status stop_status_;
 
   SinkStats stats_;
+  bool down_ = false;
   std::uint64_t lost_events_ = 0;
   std::string logged_error_;
   std::string to_log_;                                          // written once the lock is released

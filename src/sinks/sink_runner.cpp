@@ -28,6 +28,7 @@ std::uint64_t SinkRunner::queue_cost(const DeliveredStep& step) noexcept {
 bool SinkRunner::offer(std::shared_ptr<const DeliveredStep> step) {
   return core_->offer(std::move(step));
 }
+bool SinkRunner::down() const { return core_->down(); }
 void SinkRunner::lose(const std::shared_ptr<const DeliveredStep>& step) { core_->lose(step); }
 void SinkRunner::offer_event(RequestEvent event) { core_->offer_event(std::move(event)); }
 std::uint64_t SinkRunner::enqueued() const { return core_->enqueued(); }

@@ -80,6 +80,8 @@ class SinkRunner {
   /// Manual mode: one attempt at one item, flush or close. False: nothing to do now (see
   /// next_attempt_ns).
   bool pump();
+  /// The last item was given up after all its attempts, and nothing was accepted since.
+  [[nodiscard]] bool down() const;
   /// When the current backoff ends, by `now_ns`; nullopt: no backoff is being waited for.
   [[nodiscard]] std::optional<std::uint64_t> next_attempt_ns() const;
 
