@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Counts what a ctest run did: every GoogleTest case, and every other test as one.
 
-usage: count_results.py FOLDER
+usage: count_results.py FOLDER            the counts
+       count_results.py FOLDER PREFIX     what the tests whose names begin so printed, less GoogleTest's own lines
 FOLDER holds junit.xml (ctest --output-junit), tests.json (ctest --show-only=json-v1) and the *.xml that the
-GoogleTest binaries wrote (GTEST_OUTPUT=xml:FOLDER/). Prints "passed failed skipped", then one line for each failure.
+GoogleTest binaries wrote (GTEST_OUTPUT=xml:FOLDER/). Prints "passed failed skipped", then a line for each failure.
 A binary that failed without a failed case (a crash, a time limit, a leak at its end) counts as one failure.
 """
 import collections
@@ -74,5 +75,16 @@ def main(folder):
         print(line)
 
 
+def show_output(folder, prefix):
+    for case in ET.parse(os.path.join(folder, "junit.xml")).getroot().iter("testcase"):
+        if case.get("name").startswith(prefix):
+            for line in (case.findtext("system-out") or "").splitlines():
+                if line.strip() and not re.match(r"\[[ =\-]|Running main|Note: ", line):
+                    print(f"{case.get('name')}: {line}")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if len(sys.argv) > 2:
+        show_output(*sys.argv[1:3])
+    else:
+        main(sys.argv[1])

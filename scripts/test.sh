@@ -39,12 +39,15 @@ run_ctest() {
   (cd "$dir" && ctest --show-only=json-v1) >"$results/tests.json"
   # Names and times as they come; what a failing test printed is in the log.
   (cd "$dir" && env "$@" GTEST_OUTPUT="xml:$results/" \
-      "${fixed_layout[@]}" ctest -j2 --output-on-failure --output-junit "$results/junit.xml") 2>&1 |
+      "${fixed_layout[@]}" ctest -j2 --output-on-failure \
+      --test-output-size-passed 100000 --output-junit "$results/junit.xml") 2>&1 |
     tee "$results/log" | grep -E '^ *[0-9]+/[0-9]+ Test ' >&2 || true
   [[ -f $results/junit.xml ]] || { fail_stage "$stage" "ctest did not run"; return; }
   local counts
   counts=$(python3 "$root/scripts/count_results.py" "$results")
   tail -n +2 <<<"$counts" | sed 's/^/   FAILED /' >&2
+  # How often each thing happened in the random schedules.
+  python3 "$root/scripts/count_results.py" "$results" property_ | sed 's/^/   /' >&2
   local passed failed skipped
   read -r passed failed skipped <<<"$(head -n1 <<<"$counts")"
   ((passed + failed > 0)) || { fail_stage "$stage" "no test ran"; return; }

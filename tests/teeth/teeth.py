@@ -71,6 +71,9 @@ class Build:
             self.commands = json.load(file)
         self.tests = {t["name"]: t for t in json.loads(self.run(["ctest", "--show-only=json-v1"]))["tests"]}
         self.dependents = self._dependents()
+        self.archives = {os.path.basename(line.split(":")[0])
+                         for line in self.run(["ninja", "-t", "targets", "all"]).splitlines()
+                         if line.split(":")[0].endswith(".a")}
 
     def run(self, command):
         return subprocess.run(command, cwd=self.folder, check=True, text=True, capture_output=True).stdout
@@ -92,11 +95,10 @@ class Build:
     def object_of(words):
         return words[words.index("-o") + 1]
 
-    @staticmethod
-    def library_of(target):
-        """The archive that an object of CMakeFiles/<name>.dir/ ends up in."""
-        name = re.search(r"CMakeFiles/([^/]+)\.dir/", target).group(1)
-        return "libgraphtap.a" if name.startswith("gt_") else f"lib{name}.a"
+    def library_of(self, target):
+        """The archive that an object of CMakeFiles/<name>.dir/ ends up in: its own or the whole library."""
+        own = f"lib{re.search('CMakeFiles/([^/]+)[.]dir/', target).group(1)}.a"
+        return own if own in self.archives else "libgraphtap.a"
 
     def compilations(self, files):
         """(object, command words) of everything that has to be compiled again for a bug in these files."""
