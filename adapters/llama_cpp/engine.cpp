@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <limits>
 #include <system_error>
 #include <thread>
@@ -28,7 +29,7 @@ bool on_load(float progress, void* function) noexcept {
 
 std::uint32_t thread_count(std::uint32_t wanted) {
   if (wanted != 0) return wanted;
-  return std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  return std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u);
 }
 
 llama_context_params context_params(const SessionOptions& options, std::uint32_t threads,
@@ -120,10 +121,15 @@ std::string Engine::architecture() const {
 }
 
 std::string Engine::description() const {
-  std::array<char, 256> text{};
-  llama_model_desc(model_.get(), text.data(), text.size());
-  return fmt::format("{}, {} layers, hidden size {}, vocabulary {}", text.data(), layers(),
-                     llama_model_n_embd(model_.get()), vocabulary());
+  std::array<char, 128> name{};
+  if (llama_model_meta_val_str(model_.get(), "general.name", name.data(), name.size()) < 0) {
+    std::snprintf(name.data(), name.size(), "a model without a name");
+  }
+  return fmt::format(
+      "{} ({}, {:.0f} M parameters, {:.0f} MB, {} layers, hidden size {}, vocabulary {})",
+      name.data(), architecture(), static_cast<double>(llama_model_n_params(model_.get())) / 1e6,
+      static_cast<double>(llama_model_size(model_.get())) / 1e6, layers(),
+      llama_model_n_embd(model_.get()), vocabulary());
 }
 
 int Engine::layers() const { return llama_model_n_layer(model_.get()); }

@@ -77,6 +77,10 @@ bool GraphTap::ask(ggml_tensor* node) {
     return false;
   }
   ++asked_;
+  if (next_ > 0 && node->op == verdicts_.front().op && verdicts_.front().name == node->name) {
+    fail("the engine split the step into several graphs");
+    return false;
+  }
   const NodeActions* actions = verdict(node).actions;
   if (!actions) return false;
   if (actions->checks != 0) {
@@ -140,10 +144,11 @@ void GraphTap::run_checks(const ggml_tensor* node, const NodeActions& actions) {
   const auto differs = [&](Check check, std::size_t place, auto value, int type,
                            std::span<const std::int32_t> planned, std::string_view what) {
     if ((actions.checks & bit(check)) == 0) return std::string{};
-    if ((passed_ & bit(check)) != 0)
-      return std::string("the engine split the step into several graphs");
     const ggml_tensor* input = node->src[actions.check_inputs[place]];
     std::string difference = compare<decltype(value)>(input, type, planned, what);
+#if defined(GRAPHTAP_BUG_llama_inputs_unchecked)
+    difference.clear();
+#endif
     if (difference.empty()) passed_ = static_cast<std::uint8_t>(passed_ | bit(check));
     return difference;
   };

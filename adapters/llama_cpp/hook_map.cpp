@@ -145,6 +145,9 @@ std::optional<std::string> NodePattern::name_for(int layer_index, int layers) co
   if (previous && layer_index < 1) return std::nullopt;
   if (layer_index < 0 && tensor.find("{layer}") != std::string::npos) return std::nullopt;
   std::string name = tensor;
+#if defined(GRAPHTAP_BUG_llama_layer_off_by_one)
+  replace(name, "{layer}", std::to_string(layer_index == 0 ? 0 : layer_index - 1));
+#endif
   replace(name, "{layer}", std::to_string(layer_index));
   replace(name, "{previous}", std::to_string(layer_index - 1));
   replace(name, "{last}", std::to_string(layers - 1));

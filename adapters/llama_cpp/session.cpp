@@ -154,12 +154,21 @@ class LlamaSession::Impl {
     std::int32_t sequence = 0;
   };
 
+  /// What a plan says of each row, in batch order.
+  struct Planned {
+    std::vector<std::int32_t> tokens, positions;
+    std::vector<std::uint32_t> request_rows;  // the last row of each span
+  };
+
   Status probe();
   [[nodiscard]] std::uint64_t cells_needed(std::uint64_t number) const;
   void sweep_cancelled(const SessionCallbacks& callbacks);
   void admit();
   void finish(Active& active, Finish how, const SessionCallbacks& callbacks);
   void drop_finished();
+  [[nodiscard]] std::vector<Engine::Row> batch_rows(const std::vector<StepSpan>& spans) const;
+  [[nodiscard]] std::vector<RowSpan> planned_rows(const std::vector<StepSpan>& spans) const;
+  [[nodiscard]] Planned expect(const std::vector<RowSpan>& planned) const;
   Status decode(const std::vector<StepSpan>& spans, StepReport& report);
   void sample(const std::vector<StepSpan>& spans, const SessionCallbacks& callbacks);
 
@@ -322,38 +331,70 @@ void LlamaSession::Impl::drop_finished() {
   });
 }
 
-Status LlamaSession::Impl::decode(const std::vector<StepSpan>& spans, StepReport& report) {
+std::vector<Engine::Row> LlamaSession::Impl::batch_rows(const std::vector<StepSpan>& spans) const {
   std::vector<Engine::Row> rows;
-  std::vector<std::int32_t> tokens, positions;
-  std::vector<std::uint32_t> request_rows;
-  std::vector<RowSpan> planned;
-  std::int64_t columns = 0;
   for (std::size_t i = 0; i < spans.size(); ++i) {
-    const StepSpan& span = spans[i];
-    Generation& generation = generations_[span.generation];
-    generation.last_step = next_step_;
-    for (std::int64_t token = span.first_token; token < span.first_token + span.rows; ++token) {
-      tokens.push_back(generation.tokens[static_cast<std::size_t>(token)]);
-      positions.push_back(static_cast<std::int32_t>(token));
-      rows.push_back({tokens.back(), positions.back(), active_[i].sequence});
+    const std::vector<std::int32_t>& tokens = generations_[spans[i].generation].tokens;
+    for (std::uint32_t k = 0; k < spans[i].rows; ++k) {
+      const std::int64_t token = spans[i].first_token + k;
+      rows.push_back({tokens[static_cast<std::size_t>(token)], static_cast<std::int32_t>(token),
+                      active_[i].sequence});
     }
-    request_rows.push_back(static_cast<std::uint32_t>(rows.size()) - 1);
-    planned.push_back({generation.request, span.first_token, span.rows, RowFlags::none});
-    columns = span.first_token + span.rows;
   }
+  return rows;
+}
+
+std::vector<RowSpan> LlamaSession::Impl::planned_rows(const std::vector<StepSpan>& spans) const {
+  std::vector<RowSpan> planned;
+  for (const StepSpan& span : spans) {
+    planned.push_back(
+        {generations_[span.generation].request, span.first_token, span.rows, RowFlags::none});
+  }
+#if defined(GRAPHTAP_BUG_llama_plan_permuted)
+  std::reverse(planned.begin(), planned.end());
+#endif
+  return planned;
+}
+
+LlamaSession::Impl::Planned LlamaSession::Impl::expect(const std::vector<RowSpan>& planned) const {
+  Planned expected;
+  for (const RowSpan& span : planned) {
+    const auto at = std::find_if(active_.begin(), active_.end(), [&](const Active& active) {
+      return generations_[active.state.generation].request == span.request;
+    });
+    if (at == active_.end()) continue;  // fewer rows than run: the check says so
+    const std::vector<std::int32_t>& tokens = generations_[at->state.generation].tokens;
+    for (std::uint32_t k = 0; k < span.rows; ++k) {
+      const std::int64_t token = span.first_token + k;
+      expected.tokens.push_back(tokens[static_cast<std::size_t>(token)]);
+      expected.positions.push_back(static_cast<std::int32_t>(token));
+    }
+    expected.request_rows.push_back(static_cast<std::uint32_t>(expected.tokens.size()) - 1);
+  }
+  return expected;
+}
+
+Status LlamaSession::Impl::decode(const std::vector<StepSpan>& spans, StepReport& report) {
+  const std::vector<Engine::Row> rows = batch_rows(spans);
   report.rows = static_cast<std::uint32_t>(rows.size());
+  for (const StepSpan& span : spans) generations_[span.generation].last_step = next_step_;
 
   Step step;
+  Planned expected;
   const Stream stream = inline_stream();
   if (lane_) {
+    const std::vector<RowSpan> planned = planned_rows(spans);
     StepShape shape;
     shape.kind = StepKind::eager;
     shape.tokens = planned;
-    shape.columns = columns_ ? columns : 0;
+    shape.columns = columns_ ? spans.back().first_token + spans.back().rows : 0;
     step = lane_->begin(shape, stream);
     report.captured = !step.empty();
     if (report.captured) {
-      tap_.arm({lane_.get(), &step, stream, tokens, positions, request_rows, shape.columns});
+      // From the plan, not from the batch: a plan that is not what runs is noticed, too.
+      expected = expect(planned);
+      tap_.arm({lane_.get(), &step, stream, expected.tokens, expected.positions,
+                expected.request_rows, shape.columns});
     }
   }
   const auto start = std::chrono::steady_clock::now();
@@ -365,7 +406,7 @@ Status LlamaSession::Impl::decode(const std::vector<StepSpan>& spans, StepReport
       step.invalidate(GapReason::aborted);
     } else if (!difference.empty()) {
       step.invalidate(GapReason::mismatch);
-      report.mismatch = true;
+      report.mismatch = difference;
       ++stats_.mismatched_steps;
     }
   }

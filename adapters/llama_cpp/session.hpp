@@ -26,16 +26,16 @@ namespace graphtap::llama {
 /// How a model is loaded and run. Everything that could change a bit of the results is fixed here.
 struct SessionOptions {
   std::filesystem::path model;  ///< a GGUF file
-  std::filesystem::path map;  ///< further hooks (see maps/llama.json); empty: only the built-in map
-  std::uint32_t threads = 0;  ///< 0: the number of CPUs, at most 8
+  std::filesystem::path map;  ///< further hooks (see maps/README.md); empty: only the built-in map
+  /// 0: half the CPUs, 1 to 8. The engine's threads spin at each of a thousand barriers a step:
+  /// where they share CPUs with anything else, as many as there are CPUs are slower than one.
+  std::uint32_t threads = 0;
   std::uint32_t context_tokens = 2048;  ///< KV cells, shared by all sequences that run at once
-  std::uint32_t batch_tokens =
-      128;  ///< most rows of one step; longer prompts are prefilled in chunks
-  std::uint32_t max_sequences =
-      4;  ///< most requests in one batch; 1 makes attn_scores and pattern available
-  bool flash_attention = false;  ///< true hides attn_scores and pattern
-  bool instrument = true;        ///< false: no evaluation callback at all; table() is then empty
-  std::uint32_t poll = 10;       ///< how long the engine's threads spin between nodes, 0 to 100
+  std::uint32_t batch_tokens = 128;     ///< most rows of one step; longer prompts come in chunks
+  std::uint32_t max_sequences = 4;      ///< most requests at once; 1 offers attn_scores and pattern
+  bool flash_attention = false;         ///< true hides attn_scores and pattern
+  bool instrument = true;   ///< false: no evaluation callback at all; table() is then empty
+  std::uint32_t poll = 10;  ///< how long the engine's threads spin between nodes, 0 to 100
   std::function<void(float)> on_load;  ///< progress of loading the weights, 0 to 1
 };
 
@@ -88,7 +88,7 @@ struct StepReport {
   std::uint32_t rows = 0;
   double milliseconds = 0;  ///< of the engine's decode call, capture included
   bool captured = false;    ///< some hook was enabled
-  bool mismatch = false;    ///< the graph ran other tokens than planned: nothing was delivered
+  std::string mismatch;     ///< what the graph ran other than planned; then nothing was delivered
 };
 
 /// Called by step() and run(), in the caller's thread. They may submit, cancel and switch hooks.
