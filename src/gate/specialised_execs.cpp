@@ -125,9 +125,11 @@ void SpecialisedExecs::evict_oldest() {
 SpecialisedExecs::Entry* SpecialisedExecs::best(const HookSet& set) {
   Entry* best = nullptr;
   for (Entry& entry : entries_) {
-#if !defined(GRAPHTAP_BUG_exec_chosen_by_superset_forgotten)
-    if (!entry.set.contains_all(set)) continue;
+    bool holds = entry.set.contains_all(set);
+#if defined(GRAPHTAP_BUG_exec_chosen_by_superset_forgotten)
+    holds = true;
 #endif
+    if (!holds) continue;
     if (best == nullptr || entry.set.count() < best->set.count()) best = &entry;
   }
   return best;
