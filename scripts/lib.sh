@@ -37,19 +37,24 @@ configure() {
   return 1
 }
 
-# build PRESET TARGET…: one line for each fifth of the work; on failure what the compiler said.
+# Reads ninja's output and says how far it is, at each fifth of the work. (awk would read in blocks.)
+show_progress() {
+  local line last=0 fifth
+  while IFS= read -r line; do
+    [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+    fifth=$((5 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+    ((BASH_REMATCH[2] >= 10 && fifth > last)) || continue
+    last=$fifth
+    say "  built ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]} ($1)"
+  done
+}
+
+# build PRESET TARGET…: on failure what the compiler said.
 build() {
   local preset=$1 dir; shift
   dir=$(build_dir "$preset")
-  local args=()
-  (($#)) && args=("$@")
-  if NINJA_STATUS='[%f/%t] ' flock "$dir/lock" ninja -C "$dir" -j "$jobs" "${args[@]}" 2>&1 |
-      tee "$dir/build.log" | awk -v preset="$preset" '
-        match($0, /^\[[0-9]+\/[0-9]+\]/) {
-          split(substr($0, 2, RLENGTH - 2), n, "/")
-          if (n[2] >= 10 && int(5 * n[1] / n[2]) > last) {
-            last = int(5 * n[1] / n[2]); printf "  built %s of %s (%s)\n", n[1], n[2], preset; fflush()
-          } }' >&2; then
+  if NINJA_STATUS='[%f/%t] ' flock "$dir/lock" ninja -C "$dir" -j "$jobs" "$@" 2>&1 |
+      tee "$dir/build.log" | show_progress "$preset"; then
     return 0
   fi
   say "the build of $preset failed ($dir/build.log):"
