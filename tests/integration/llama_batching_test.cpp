@@ -196,8 +196,10 @@ class Attribution : public testing::Test {
     Callbacks callbacks;
     callbacks.on_slice = [this](const CallbackSlice&) { ++slices_; };
     callbacks.on_gap = [this](const DeliveredStep&, const Gap& gap) { gaps_.insert(gap.reason); };
+    MonitorOptions options;
+    options.ring_bytes = 16ull << 20;
     monitor_ = std::make_unique<Monitor>(
-        make_host_device(), bindings_.table, MonitorOptions{},
+        make_host_device(), bindings_.table, options,
         std::vector<std::shared_ptr<Sink>>{make_callback_sink("count", std::move(callbacks))});
     lane_ = monitor_->make_lane();
     a_ = monitor_->begin_request("a", 3);

@@ -141,6 +141,25 @@ TEST(LlamaSwitching, A4_SwitchedFromOtherThreadsNoRowIsEverMislabelled) {
   EXPECT_EQ(stats.total.planned, stats.total.delivered);
 }
 
+TEST(LlamaSwitching, A12_StepsLargerThanTheRingArriveWholeAndHonourTheGates) {
+  MonitorOptions options;
+  options.selection = "full,-mlp_post";
+  options.ring_bytes = 4ull << 20;  // the first step captures about 20 MB
+  Watched watched({}, options);
+  watched.submit(three_prompts(kNewTokens));
+  watched.run();
+  const Captured captured = watched.captured();
+  EXPECT_TRUE(captured.gaps.empty()) << captured.gaps.front();
+  EXPECT_EQ(captured.duplicates, 0u);
+  std::set<Cell> expected = cells(everything());
+  std::erase_if(expected, [](const Cell& cell) {
+    return std::get<1>(cell).find("mlp_post") != std::string::npos;
+  });
+  EXPECT_EQ(cells(captured), expected);
+  const Verdict verdict = check_same_rows(captured, everything());
+  EXPECT_TRUE(verdict.wrong.empty()) << verdict.wrong.front();
+}
+
 TEST(LlamaSwitching, I6_WithNoHookEnabledNoNodeIsLookedAt) {
   MonitorOptions options;
   options.selection = "none";
@@ -169,11 +188,8 @@ TEST(LlamaSwitching, A18_ALeaseOnOneRequestAndAWindowSeesThatOnly) {
   Watched watched({}, options);
   LeaseSpec lease;
   lease.name = "window";
-  lease.hooks = *[&] {
-    const HookId id = *watched.session().table().find("resid_pre", 10);
-    return std::make_unique<HookSet>(
-        HookSet::of(watched.session().table().size(), std::vector<HookId>{id}));
-  }();
+  const HookId hook = *watched.session().table().find("resid_pre", 10);
+  lease.hooks = HookSet::of(watched.session().table().size(), std::vector<HookId>{hook});
   lease.requests = {"capital"};
   lease.windows = {{2, 5, TokenWindow::From::response}};
   const Lease held = watched.monitor().watch(lease);

@@ -85,6 +85,7 @@ std::string layer_hook(int layer, const std::string& type) {
 
 Watched::Watched(SessionOptions options, MonitorOptions monitor) {
   if (options.model.empty()) options = small_options();
+  if (monitor.ring_bytes == MonitorOptions{}.ring_bytes) monitor.ring_bytes = 64ull << 20;
   session_ = LlamaSession::open(std::move(options)).value_or_throw();
   Callbacks sink;
   sink.on_slice = [this](const CallbackSlice& slice) {
