@@ -1,6 +1,8 @@
 #include "device/host/edges.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -29,6 +31,16 @@ bool has_detour(const Successors& successors, Node from, Node to) {
     visit(node, false);
   }
   return false;
+}
+
+std::vector<HostEdge> full_edges(const std::vector<HostEdge>& a, const std::vector<HostEdge>& b) {
+  std::vector<HostEdge> full;
+  full.reserve(a.size() + b.size());
+  for (const auto* edges : {&a, &b}) {
+    std::copy_if(edges->begin(), edges->end(), std::back_inserter(full),
+                 [](const HostEdge& edge) { return !edge.programmatic; });
+  }
+  return full;
 }
 
 }  // namespace
@@ -60,15 +72,22 @@ std::vector<HostEdge> without_node(const std::vector<HostEdge>& edges, Node node
 
   // Only full edges count as implying something: behind a programmatic edge a kernel may start
   // early.
-  Successors successors;
-  for (const HostEdge& edge : kept) {
-    if (!edge.programmatic) successors[edge.from].push_back(edge.to);
-  }
+  const std::vector<HostEdge> full = full_edges(kept, added);
+  std::optional<Successors> successors;  // built when it is needed: in a chain it is not
   for (const HostEdge& edge : added) {
-    if (!edge.programmatic) successors[edge.from].push_back(edge.to);
-  }
-  for (const HostEdge& edge : added) {
-    if (!has_detour(successors, edge.from, edge.to)) kept.push_back(edge);
+    const auto from_elsewhere = [&edge](const HostEdge& in) {
+      return in.to == edge.to && in.from != edge.from;
+    };
+    const auto to_elsewhere = [&edge](const HostEdge& out) {
+      return out.from == edge.from && out.to != edge.to;
+    };
+    const bool may_have_detour = std::any_of(full.begin(), full.end(), to_elsewhere) &&
+                                 std::any_of(full.begin(), full.end(), from_elsewhere);
+    if (may_have_detour && !successors) {
+      successors.emplace();
+      for (const HostEdge& with : full) (*successors)[with.from].push_back(with.to);
+    }
+    if (!may_have_detour || !has_detour(*successors, edge.from, edge.to)) kept.push_back(edge);
   }
   return kept;
 }

@@ -167,7 +167,11 @@ Status HostDevice::synchronize(Event event) {
       point = state.value()->point;
     }
     if (point) executor_->wait_for(point);
-    return faults_.lost() ? device_lost() : Status{};
+    if (faults_.lost()) return device_lost();
+    if (point && !executor_->complete(point)) {
+      return {Code::device_error, "cudaErrorNotPermitted: a kernel waits for its own stream"};
+    }
+    return {};
   });
 }
 

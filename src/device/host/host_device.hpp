@@ -69,9 +69,9 @@ struct HostEdge {
 /// caller's thread before the call returns, waiting (or, cooperatively, driving others) where it
 /// must.
 ///
-/// Functions given to compute() may read and write memory and may call the device, but in
-/// cooperative mode must not block on another thread. Destroying the device drops operations that
-/// have not started.
+/// Functions given to compute() may read and write memory and may call the device. They must not
+/// throw and, in cooperative mode, must not block on another thread. Destroying the device drops
+/// operations that have not started.
 class HostDevice final : public Device {
  public:
   explicit HostDevice(const HostOptions& options = {});

@@ -188,7 +188,7 @@ ProducerJob read_plan(const ProducerCall& call) noexcept {
   ProducerJob job;
   job.on = plan.ticket != 0 && plan.slot.offset16 != 0;
 #if defined(GRAPHTAP_BUG_producer_ignores_off)
-  job.on = true;
+  job.on = plan.frame != nullptr;
 #endif
   if (!job.on) return job;
 

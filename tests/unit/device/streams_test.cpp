@@ -283,6 +283,19 @@ TEST(Cooperative, A5_OthersMayRunInTheMiddleOfACopy) {
   EXPECT_TRUE(torn);
 }
 
+TEST(Cooperative, E_AKernelThatWaitsForItsOwnStreamIsAnErrorNotAHang) {
+  const auto device = make_device(HostMode::cooperative);
+  const Stream stream = must(device->create_stream());
+  const Event event = must(device->create_event());
+  device->set_advance(0);
+  Status status;
+  must(device->compute(stream, [&] { status = device->synchronize(event); }));
+  must(device->record(event, stream));
+  device->run_until_idle();
+  EXPECT_NE(status.message().find("waits for its own stream"), std::string::npos);
+  EXPECT_TRUE(must(device->query(event)));
+}
+
 TEST(Cooperative, A17_VirtualTimePassesWhileNothingHappens) {
   const auto device = make_device(HostMode::cooperative);
   const std::uint64_t start = device->now_ns();
