@@ -60,7 +60,8 @@ MonitorCore::MonitorCore(std::shared_ptr<Device> device_in, HookTable table_in,
                          MonitorOptions options_in)
     : device(std::move(device_in)), table(std::move(table_in)), options(std::move(options_in)),
       leases(LeaseBook::make(options.active)), events(*device), accounts(table.size()),
-      planner(std::make_unique<Planner>(table, options.active, options.eager)),
+      planner(std::make_unique<Planner>(table, options.active, options.eager,
+                                        options.max_gather_rows)),
       chunked_(table.size()) {}
 
 MonitorCore::~MonitorCore() { (void)close(0); }  // the facade has closed it with a deadline

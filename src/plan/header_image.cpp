@@ -16,7 +16,8 @@ std::uint32_t total_list_entries(const StepPlan& plan) noexcept {
 std::uint32_t list_position(const StepPlan& plan, std::int32_t index) noexcept {
   std::size_t position = 0;
   for (std::int32_t i = 0; i < index; ++i) {
-    position += plan.lists[static_cast<std::size_t>(i)].rows.size();
+    const RowList& list = plan.lists[static_cast<std::size_t>(i)];
+    if (list.in_header) position += list.rows.size();
   }
   return static_cast<std::uint32_t>(position);
 }
@@ -49,6 +50,7 @@ void write_header_image(std::byte* image, const StepPlan& plan, const FramePlan&
   std::memcpy(image, &header, sizeof(header));
   std::byte* out = image + wire::lists_offset(slots);
   for (const RowList& list : plan.lists) {
+    if (!list.in_header) continue;
     const std::size_t bytes = list.rows.size() * sizeof(std::uint32_t);
     std::memcpy(out, list.rows.data(), bytes);
     out += bytes;

@@ -39,8 +39,8 @@ std::uint32_t row_count(std::span<const Slice> slices) {
 // Row lists of a step, one for each combination of filtered leases that some hook needs.
 class ListMaker {
  public:
-  ListMaker(StepPlan& plan, const Demand& demand, std::uint64_t step)
-      : plan_(plan), demand_(demand), step_(step) {}
+  ListMaker(StepPlan& plan, const Demand& demand, std::uint64_t step, std::uint32_t room)
+      : plan_(plan), demand_(demand), step_(step), room_(room) {}
 
   // Index of the list for `hook`, kNoList for all rows, nothing if the step wants no row of it.
   std::optional<std::int32_t> list_for(const Hook& hook) {
@@ -75,13 +75,17 @@ class ListMaker {
     if (ranges.size() == 1 && ranges[0].begin == 0 && ranges[0].end == row_count(slices)) {
       return PlannedRecord::kNoList;
     }
-    plan_.lists.push_back(make_row_list(basis, ranges, slices));
+    RowList list = make_row_list(basis, ranges, slices);
+    list.in_header = list.rows.size() <= room_;
+    if (list.in_header) room_ -= list.rows.size();
+    plan_.lists.push_back(std::move(list));
     return static_cast<std::int32_t>(plan_.lists.size()) - 1;
   }
 
   StepPlan& plan_;
   const Demand& demand_;
   const std::uint64_t step_;
+  std::size_t room_;  // entries that the header has left
   std::map<std::vector<bool>, std::optional<std::int32_t>> known_;
 };
 
@@ -105,7 +109,7 @@ std::shared_ptr<StepPlan> Planner::plan(const Demand& demand, const StepShape& s
   const std::uint32_t rows_of[] = {row_count(plan->token_slices), row_count(plan->request_slices),
                                    shape.expert_rows, 0};
 
-  ListMaker lists(*plan, demand, step_number);
+  ListMaker lists(*plan, demand, step_number, max_list_rows_);
   FramePlan frame;
   frame.records.reserve(enabled.count());
   std::vector<HookId> wanted;
@@ -117,27 +121,32 @@ std::shared_ptr<StepPlan> Planner::plan(const Demand& demand, const StepShape& s
     record.row_bytes = hook.row_bytes(shape.columns);
     record.rows = hook.rows == RowBasis::fixed ? hook.fixed_rows
                                                : rows_of[static_cast<std::size_t>(hook.rows)];
+    bool possible = true;
     if (!everything && !demand.unfiltered.contains(id)) {
       const auto list = lists.list_for(hook);
       if (!list) continue;
       record.list = *list;
       if (*list != PlannedRecord::kNoList) {
-        record.rows = static_cast<std::uint32_t>(
-            plan->lists[static_cast<std::size_t>(*list)].rows.size());
+        const RowList& rows = plan->lists[static_cast<std::size_t>(*list)];
+        record.rows = static_cast<std::uint32_t>(rows.rows.size());
+        possible = rows.in_header;
       }
     }
     if (record.payload_bytes() == 0) continue;
+    possible = possible && record.payload_bytes() < wire::kMaxFrameBytes;
+    if (!possible) record.gap = GapReason::shed_too_large;
     wanted.push_back(id);
     for (std::uint16_t ordinal = 0; ordinal < hook.ordinals; ++ordinal) {
       record.ordinal = ordinal;
       record.slot = hook.first_slot + ordinal;
-      frame.records.push_back(record);
+      (possible ? frame.records : frame.shed).push_back(record);
     }
   }
-  if (frame.records.empty()) return nullptr;
+  if (wanted.empty()) return nullptr;
   plan->wanted = HookSet::of(table_.size(), wanted);
-  plan->captured = plan->wanted;
   plan->frames.push_back(std::move(frame));
+  plan->captured = plan->wanted;
+  if (!plan->frames[0].shed.empty()) refresh_captured(*plan, table_.size());
   return plan;
 }
 
@@ -199,13 +208,14 @@ void split_frames(StepPlan& plan, std::uint32_t slots, std::uint64_t limit) {
     parts.back().records.push_back(piece);
     used += bytes;
   };
-  const std::uint64_t overhead = sizeof(wire::RecordHead) + wire::kAlign - 1;
+  const std::uint64_t head = sizeof(wire::RecordHead);
+  const std::uint64_t payload_room = room > head ? (room - head) / wire::kAlign * wire::kAlign : 0;
   for (PlannedRecord record : plan.frames[0].records) {
     if (wire::record_bytes(record.payload_bytes()) <= room) {
       put(record);
       continue;
     }
-    const std::uint64_t rows_that_fit = room > overhead ? (room - overhead) / record.row_bytes : 0;
+    const std::uint64_t rows_that_fit = payload_room / record.row_bytes;
     if (rows_that_fit == 0) {
       record.gap = GapReason::shed_too_large;
       parts.back().shed.push_back(record);

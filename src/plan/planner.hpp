@@ -14,11 +14,12 @@ namespace graphtap {
 /// rows. Knows no ring: space is a second step (lay_out, shed_to_fit). Stateless; thread-safe.
 class Planner {
  public:
-  Planner(const HookTable& table, HookSet active, EagerPolicy eager)
-      : table_(table), active_(std::move(active)), eager_(eager) {}
+  /// `max_list_rows`: row-list entries that a header holds; hooks whose list finds no room are shed.
+  Planner(const HookTable& table, HookSet active, EagerPolicy eager, std::uint32_t max_list_rows)
+      : table_(table), active_(std::move(active)), eager_(eager), max_list_rows_(max_list_rows) {}
 
   /// The plan of a step before space was found: one frame with every wanted record, without offsets or a
-  /// ticket. Null if the step captures nothing.
+  /// ticket; what could fit no ring or header is in its `shed`. Null if the step wants nothing.
   [[nodiscard]] std::shared_ptr<StepPlan> plan(const Demand& demand, const StepShape& shape,
                                                std::uint64_t step_number) const;
 
@@ -26,6 +27,7 @@ class Planner {
   const HookTable& table_;
   HookSet active_;
   EagerPolicy eager_;
+  std::uint32_t max_list_rows_;
 };
 
 /// Bytes before the first record of a frame: the census of a graph step, 16 bytes of an eager one (an
@@ -35,8 +37,9 @@ class Planner {
 /// Gives every record of `frame` its offset; sets frame.bytes (0 if it holds no record).
 void lay_out(FramePlan& frame, StepKind kind, std::uint32_t slots);
 
-/// Moves records into frame.shed, lowest priority first, until the frame fits `limit` bytes; lays out the
-/// rest. Records of equal priority: the later in firing order goes first.
+/// Keeps the records that fit `limit` bytes, highest priority first and in firing order among equals, moves
+/// the others into frame.shed and lays out what is kept. One that is too large does not keep those below it
+/// from being tried.
 void shed_to_fit(FramePlan& frame, StepKind kind, std::uint32_t slots, std::uint64_t limit,
                  const std::vector<int>& priority, GapReason reason);
 

@@ -23,8 +23,9 @@ class RingAllocator {
   void release(std::uint64_t id);
 
   [[nodiscard]] std::uint64_t capacity() const noexcept { return capacity_; }
-  /// Bytes between the oldest live block and the newest, waste at the end of the ring included.
-  [[nodiscard]] std::uint64_t used() const noexcept { return used_; }
+  /// Bytes from the oldest block that is not reclaimed to the end of the newest; with what is left
+  /// over at the end of the ring while blocks lie on both sides of it.
+  [[nodiscard]] std::uint64_t used() const noexcept;
   [[nodiscard]] std::uint64_t high_water() const noexcept { return high_water_; }
   /// The largest block that allocate() would grant now.
   [[nodiscard]] std::uint64_t largest_free() const noexcept;
@@ -32,16 +33,14 @@ class RingAllocator {
 
  private:
   struct Live {
-    std::uint64_t begin;  // includes the bytes wasted before a wrap
+    std::uint64_t begin;
     std::uint64_t end;
-    std::uint64_t span;   // end - begin, or what it takes of the ring when it wrapped
     bool released;
   };
 
   const std::uint64_t capacity_;
   std::deque<Live> live_;
   std::uint64_t first_id_ = 1;  // of live_.front()
-  std::uint64_t used_ = 0;
   std::uint64_t high_water_ = 0;
   std::uint64_t wraps_ = 0;
 };

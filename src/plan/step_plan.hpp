@@ -7,6 +7,7 @@
 #include "graphtap/delivery.hpp"
 #include "graphtap/hook_set.hpp"
 #include "plan/frame_ring.hpp"
+#include "plan/wire.hpp"
 
 namespace graphtap {
 
@@ -15,6 +16,7 @@ struct RowList {
   RowBasis basis = RowBasis::tokens;
   std::vector<std::uint32_t> rows;
   std::vector<Slice> slices;  // of the gathered rows, in list order
+  bool in_header = true;      // false: the header has no room for it, so what needs it is shed
 };
 
 /// One record of a plan: a hook's rows, or a piece of them in a split eager step.
@@ -34,7 +36,11 @@ struct PlannedRecord {
   bool fired = false;            // eager: its producer was launched
   std::optional<GapReason> gap;  // known before the device was asked
 
-  [[nodiscard]] std::uint64_t payload_bytes() const noexcept { return rows * row_bytes; }
+  /// Saturates: a size that no frame can have stays one.
+  [[nodiscard]] std::uint64_t payload_bytes() const noexcept {
+    constexpr std::uint64_t kMost = wire::kMaxFrameBytes;
+    return row_bytes != 0 && rows > kMost / row_bytes ? kMost : rows * row_bytes;
+  }
 };
 
 /// A frame of a step: one region of the ring, one ticket, one delivery.

@@ -52,6 +52,8 @@ static_assert(sizeof(StepHeader) == 32);
 [[nodiscard]] constexpr std::uint64_t census_bytes(std::uint32_t slots) noexcept {
   return align_up(std::uint64_t{slots} * sizeof(std::uint32_t));
 }
+/// What SlotPlan can address: 32-bit counts of 16-byte units.
+inline constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{0xffffffff} * kAlign;
 [[nodiscard]] constexpr std::uint64_t slots_offset() noexcept { return sizeof(StepHeader); }
 [[nodiscard]] constexpr std::uint64_t census_offset(std::uint32_t slots) noexcept {
   return slots_offset() + std::uint64_t{slots} * sizeof(SlotPlan);
