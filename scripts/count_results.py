@@ -47,8 +47,10 @@ def main(folder):
         if status == "notrun" and case.find("skipped") is not None:
             # A skip by return code is one; a program that is not there is not.
             outcome = "skipped" if "SKIP" in (case.find("skipped").get("message") or "").upper() else "failed"
-        detail = failure.get("message") if failure is not None else status
-        ctest[program_of.get(case.get("name"), "")].append((case.get("name"), outcome, detail or ""))
+        said = [line for line in (case.findtext("system-out") or "").splitlines() if line.strip()]
+        detail = (failure.get("message") if failure is not None else status) or "failed"
+        ctest[program_of.get(case.get("name"), "")].append(
+            (case.get("name"), outcome, f"{detail}: {said[-1]}" if said else detail))
 
     count = collections.Counter()
     failures = []

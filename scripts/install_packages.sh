@@ -21,8 +21,13 @@ if ((${#packages[@]} == 0)); then
   exit 0
 fi
 
-is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
-missing() { local p; for p in "${packages[@]}"; do is_installed "$p" || echo "$p"; done; }
+missing() {
+  local installed package
+  installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
+  for package in "${packages[@]}"; do
+    grep -qxF "installed $package" <<<"$installed" || echo "$package"
+  done
+}
 
 mapfile -t wanted < <(missing)
 ((${#wanted[@]})) || exit 0

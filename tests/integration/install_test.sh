@@ -33,11 +33,16 @@ fi
 check_run() { [[ $("$1") == "null ok" ]] || fail "$1 printed: $("$1")"; }
 
 echo "install: every public header on its own"
-(cd "$prefix/include" && find graphtap -name '*.hpp') | while read -r header; do
-  printf '#include "%s"\n#include "%s"\n' "$header" "$header" >"$work/header.cpp"
-  "$cxx" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include" "$work/header.cpp" ||
-    fail "$header does not compile on its own"
-done
+export cxx prefix work
+check_header() {  # twice: it must also bear being included again
+  local source; source=$(mktemp "$work/header.XXXXXX.cpp")
+  printf '#include "%s"\n#include "%s"\n' "$1" "$1" >"$source"
+  "$cxx" -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include" "$source" ||
+    { echo "install: $1 does not compile on its own" >&2; return 1; }
+}
+export -f check_header
+(cd "$prefix/include" && find graphtap -name '*.hpp') |
+  xargs -P "$(nproc)" -I{} bash -c 'check_header {}' || fail "a public header is not complete"
 (cd "$prefix/include" && find graphtap -name '*.h') | while read -r header; do
   printf '#include "%s"\n' "$header" >"$work/header.c"
   "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -fsyntax-only -I"$prefix/include" "$work/header.c" ||

@@ -18,7 +18,10 @@ cat >"$work/junit.xml" <<'XML'
   <testcase name="unit_leak" status="fail"><failure message="Failed"/></testcase>
   <testcase name="script_ok" status="run"><system-out>[ RUN ] x
 said something</system-out></testcase>
-  <testcase name="script_bad" status="fail"><failure message="Failed"/></testcase>
+  <testcase name="script_bad" status="fail"><failure message=""/><system-out>one line
+why it failed
+
+</system-out></testcase>
   <testcase name="gone" status="notrun"><skipped message="Unable to find executable"/></testcase>
 </testsuite>
 XML
@@ -37,7 +40,7 @@ cat >"$work/unit_leak.xml" <<'XML'
 XML
 
 expected='4 5 1
-script_bad: Failed
+script_bad: failed: why it failed
 gone: notrun
 unit_a: A.bad: a.cpp:1
 unit_crash: SEGFAULT
