@@ -26,27 +26,31 @@ class Builder {
     const Hook& hook = table_[record.hook];
     const std::byte* payload = owned_.staging->data() + record.offset + sizeof(wire::RecordHead);
     const bool whole = bytes == record.payload_bytes();
-    owned_.step.records.push_back(
-        {&hook, record.ordinal, record.rows, record.row_bytes, owned_.plan->columns,
-         {payload, bytes}, whole ? slices_of(hook, record) : std::span<const Slice>{}});
+    const auto slices = whole ? slices_of(hook, record) : std::span<const Slice>{};
+    owned_.step.records.push_back({&hook, record.ordinal, record.rows, record.row_bytes,
+                                   owned_.plan->columns, {payload, bytes}, slices});
     accounts_.delivered(record.hook, bytes);
-    ++tally_for(hook, record).records;
+    ++tally_for(slices).records;
   }
 
   void gap(const PlannedRecord& record, GapReason reason) {
     const Hook& hook = table_[record.hook];
-    owned_.step.gaps.push_back({&hook, record.ordinal, reason, slices_of(hook, record)});
+    const auto slices = slices_of(hook, record);
+    owned_.step.gaps.push_back({&hook, record.ordinal, reason, slices});
     accounts_.gap(record.hook, reason);
-    ++tally_for(hook, record).gaps;
+    ++tally_for(slices).gaps;
   }
 
   // One ledger entry a group of records with the same rows, not one a record.
   void finish() {
-    for (const auto& [slices, tally] : tallies_) ledger_.tally(*slices, tally.records, tally.gaps);
+    for (const auto& [first, tally] : tallies_) {
+      ledger_.tally(tally.slices, tally.records, tally.gaps);
+    }
   }
 
  private:
   struct Tally {
+    std::span<const Slice> slices;
     std::uint64_t records = 0;
     std::uint64_t gaps = 0;
   };
@@ -68,17 +72,17 @@ class Builder {
     return owned_.clipped.back();
   }
 
-  Tally& tally_for(const Hook& hook, const PlannedRecord& record) {
-    static const std::vector<Slice> kNobody;
-    const std::vector<Slice>* all = whole_slices(hook, record);
-    return tallies_[all == nullptr ? &kNobody : all];
+  Tally& tally_for(std::span<const Slice> slices) {
+    Tally& tally = tallies_[slices.data()];
+    tally.slices = slices;
+    return tally;
   }
 
   const HookTable& table_;
   OwnedDelivery& owned_;
   Accounts& accounts_;
   RequestLedger& ledger_;
-  std::map<const std::vector<Slice>*, Tally> tallies_;
+  std::map<const Slice*, Tally> tallies_;
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ Result<std::shared_ptr<LaneCore>> LaneCore::make(std::shared_ptr<MonitorCore> co
 LaneCore::LaneCore(std::shared_ptr<MonitorCore> core, std::uint32_t index, std::byte* header,
                    std::shared_ptr<FrameRing> images)
     : core_(std::move(core)), index_(index), header_(header), images_(std::move(images)),
+      ordinal_in_doubt_(core_->table.size()),
       eager_calls_(core_->table.size()), piece_of_slot_(core_->table.slots(), -1) {}
 
 LaneCore::~LaneCore() {
@@ -66,25 +67,18 @@ std::shared_ptr<StepPlan> LaneCore::begin(const StepShape& shape, Stream stream)
     core_->accounts.step_empty();
     return nullptr;
   }
-  std::shared_ptr<StepPlan> plan = idle ? nullptr : plan_step(shape);
+  const std::optional<GapReason> hindrance = enter(stream);
+  std::shared_ptr<StepPlan> plan =
+      idle ? nullptr : plan_step(shape, hindrance != GapReason::capture);
   ++next_step_;
-  if (!plan) core_->accounts.step_empty();
-  if (core_->lost()) {
-    if (plan) plan->frames[0].fail(GapReason::device_lost);
-  } else if (const auto capture = core_->device->capture_state(stream); !capture.ok()) {
-    note(capture.status());
-    if (plan) plan->frames[0].fail(GapReason::device_error);
-  } else if (capture.value().capturing) {
-    if (plan) plan->frames[0].fail(GapReason::capture);
-  } else {
-    const Status followed = follow_stream(stream);
-    if (followed.ok() && header_in_doubt_) clear_header(stream);
-    if (plan && !followed.ok()) plan->frames[0].fail(GapReason::device_error);
+  if (!plan) {
+    core_->accounts.step_empty();
+    return nullptr;
   }
-  if (!plan) return nullptr;
 
   plan->lane = index_;
   FramePlan& first = plan->frames[0];
+  if (hindrance) first.fail(*hindrance);
   if (!first.failed) {
     if (shape.kind == StepKind::eager) {
       lay_out(first, plan->kind, core_->table.slots());
@@ -93,7 +87,7 @@ std::shared_ptr<StepPlan> LaneCore::begin(const StepShape& shape, Stream stream)
       }
     }
     core_->reserve(*plan, plan->frames[0], demand_->priority);
-    if (plan->frames.size() == 1) refresh_captured(*plan, core_->table.size());
+    if (!plan->frames[0].shed.empty()) refresh_captured(*plan, core_->table.size());
   } else {
     first.ticket = next_ticket();
   }
@@ -105,17 +99,37 @@ std::shared_ptr<StepPlan> LaneCore::begin(const StepShape& shape, Stream stream)
   return plan;
 }
 
-std::shared_ptr<StepPlan> LaneCore::plan_step(const StepShape& shape) {
-  const std::vector<RowSpan> tokens = core_->progress.advance(shape.tokens);
+// Brings the lane to `stream`, with its header OFF. Says what keeps a step there from being captured.
+std::optional<GapReason> LaneCore::enter(Stream stream) {
+  if (core_->lost()) return GapReason::device_lost;
+  const auto capture = core_->device->capture_state(stream);
+  if (!capture.ok()) {
+    note(capture.status());
+    return reason_for(capture.status());
+  }
+  if (capture.value().capturing) return GapReason::capture;
+  if (const Status followed = follow_stream(stream); !followed.ok()) return reason_for(followed);
+  if (header_in_doubt_) clear_header(stream);
+  if (core_->lost()) return GapReason::device_lost;
+  return std::nullopt;
+}
+
+// `computes`: the engine runs this step, rather than capture it into a graph.
+std::shared_ptr<StepPlan> LaneCore::plan_step(const StepShape& shape, bool computes) {
+  const std::vector<RowSpan> tokens =
+      computes ? core_->progress.advance(shape.tokens)
+               : std::vector<RowSpan>(shape.tokens.begin(), shape.tokens.end());
   StepShape marked = shape;
   marked.tokens = tokens;
   std::vector<RowSpan> last;
   if (shape.requests.empty() && tokens.size() != shape.tokens.size()) {
-    // A span that was split is still one request with one row of logits.
+    // A span that was split is still one request with one row of logits, its last token's.
+    std::size_t piece = 0;
     for (const RowSpan& span : shape.tokens) {
-      if (span.rows > 0) {
-        last.push_back({span.request, span.first_token + span.rows - 1, 1, span.flags});
-      }
+      std::uint32_t rows = 0;
+      while (rows < span.rows) rows += tokens[piece++].rows;
+      if (span.rows == 0) continue;
+      last.push_back({span.request, span.first_token + span.rows - 1, 1, tokens[piece - 1].flags});
     }
     marked.requests = last;
   }
@@ -167,9 +181,6 @@ void LaneCore::clear_header(Stream stream) {
 }
 
 void LaneCore::upload_header(StepPlan& plan, Stream stream) {
-  const auto fail = [&](GapReason reason) {  // row lists serve every frame of a split step
-    for (FramePlan& frame : plan.frames) frame.fail(reason);
-  };
   const std::uint32_t slots = core_->table.slots();
   const std::uint64_t bytes = header_image_bytes(plan, slots);
   const std::uint64_t patience = core_->options.policy == Policy::lossless
@@ -179,18 +190,30 @@ void LaneCore::upload_header(StepPlan& plan, Stream stream) {
     image_ = images_->try_lend(bytes);
     return image_ != nullptr;
   });
-  if (!image_) {
-    fail(GapReason::shed_headers);
-    return;
-  }
+  if (core_->lost()) return fail_upload(plan, GapReason::device_lost);  // seen while waiting
+  if (!image_) return fail_upload(plan, GapReason::shed_headers);
   write_header_image(image_->data(), plan, plan.frames[0], slots);
-  header_on_ = plan.kind == StepKind::graph;
-  if (const Status status =
-          core_->device->upload(header_, image_->data(), bytes, stream);
+  const bool turns_on = plan.kind == StepKind::graph;
+  if (turns_on) header_on_ = true;
+  if (const Status status = core_->device->upload(header_, image_->data(), bytes, stream);
       !status.ok()) {
     note(status);
-    fail(GapReason::device_error);
-    header_in_doubt_ = header_on_;
+    fail_upload(plan, reason_for(status));
+    if (turns_on) header_in_doubt_ = true;
+  }
+#if defined(GRAPHTAP_BUG_stale_image_reuse)
+  image_.reset();
+#endif
+}
+
+// Of an eager step only what is gathered needs the upload, in each of its frames: which rows the header's lists
+// name is not known now, and rows gathered by another step's list would be mislabelled.
+void LaneCore::fail_upload(StepPlan& plan, GapReason reason) {
+  if (plan.kind == StepKind::graph) return plan.frames[0].fail(reason);
+  for (FramePlan& frame : plan.frames) {
+    for (PlannedRecord& record : frame.records) {
+      if (record.list != PlannedRecord::kNoList) record.gap = reason;
+    }
   }
 }
 
@@ -227,7 +250,7 @@ Status LaneCore::launch(BoundGraph& graph, StepPlan* plan, Stream stream) {
     graph.launched();
   } else {
     note(status);
-    if (plan) plan->frames[0].fail(GapReason::device_error);
+    if (plan) plan->frames[0].fail(reason_for(status));
   }
   return status;
 }
@@ -247,11 +270,12 @@ void LaneCore::end(std::shared_ptr<StepPlan> plan, Stream stream) {
     eager_.reset();
     return;
   }
-  if (header_on_ && !core_->lost()) {
+  // A step without a frame did not touch the header, and its stream may be capturing.
+  if (header_on_ && plan->frames[0].loan && !core_->lost()) {
 #if !defined(GRAPHTAP_BUG_header_left_on)
     if (const Status status = core_->device->close_step(header(), stream); !status.ok()) {
       note(status);
-      plan->frames[0].fail(GapReason::device_error);  // its census is not there to be checked
+      plan->frames[0].fail(reason_for(status));  // its census is not there to be checked
       header_in_doubt_ = true;
     } else {
       header_on_ = false;
@@ -281,7 +305,7 @@ void LaneCore::hand_over(const std::shared_ptr<StepPlan>& plan, std::size_t fram
     }
     if (!status.ok()) {
       note(status);
-      frame.fail(GapReason::device_error);
+      frame.fail(reason_for(status));
     }
     const bool seen_to_end = status.ok();
     auto& keeper = seen_to_end ? ended.held : fenced_;

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -45,17 +46,21 @@ class LaneCore {
 
   // begin
   bool nothing_wanted(const StepShape& shape);
-  std::shared_ptr<StepPlan> plan_step(const StepShape& shape);
+  std::optional<GapReason> enter(Stream stream);
+  std::shared_ptr<StepPlan> plan_step(const StepShape& shape, bool computes);
   Status follow_stream(Stream stream);
   void clear_header(Stream stream);
   void upload_header(StepPlan& plan, Stream stream);
+  static void fail_upload(StepPlan& plan, GapReason reason);
   void open_eager(std::shared_ptr<StepPlan> plan, Stream stream);
 
   // produce
   void record_capture(HookId hook, const Source& source, const CaptureState& capture, Stream stream);
   void produce_eager(HookId hook, const Source& source, Stream stream);
+  std::uint16_t count_eager_call(HookId hook);
   void index_pieces();
   [[nodiscard]] PlannedRecord* next_piece(std::uint32_t slot, std::uint32_t from_row);
+  Status order_behind_lists(Stream stream);
   void produce_piece(const Source& source, FramePlan& frame, PlannedRecord& record, Stream stream);
   void move_to_frame(std::size_t frame, Stream stream);
 
@@ -64,12 +69,18 @@ class LaneCore {
   void hand_over(const std::shared_ptr<StepPlan>& plan, std::size_t frame, Stream stream);
   Status join_streams(Stream stream);
   void note(const Status& status) const { core_->note_error(status); }
+  static GapReason reason_for(const Status& status) noexcept {
+    return status.code() == Code::device_lost ? GapReason::device_lost : GapReason::device_error;
+  }
 
   const std::shared_ptr<MonitorCore> core_;
   const std::uint32_t index_;
   std::byte* const header_;                 // device memory, owned by the device for ever
   const std::shared_ptr<FrameRing> images_; // pinned header images
   CaptureRecorder recorder_;
+  // Hooks with a call of which is unknown whether it was captured: their ordinals in the capture that is seen
+  // next are not to be trusted.
+  std::vector<bool> ordinal_in_doubt_;
 
   // The stepping thread's.
   std::uint64_t next_step_ = 0;
@@ -85,6 +96,7 @@ class LaneCore {
   std::size_t eager_frame_ = 0;             // the frame that is being filled
   Stream eager_stream_{};
   std::vector<Stream> eager_streams_;       // others that produced
+  std::vector<Stream> list_streams_;        // others that come behind the upload of the row lists
   std::vector<std::uint16_t> eager_calls_;  // by hook
   std::vector<std::int32_t> piece_of_slot_; // first index into pieces_, -1: none
   std::vector<std::pair<std::size_t, std::size_t>> pieces_;  // (frame, record), in firing order

@@ -12,6 +12,8 @@ void LaneCore::produce(HookId hook, const Source& source, Stream stream) {
   const Result<CaptureState> capture = core_->device->capture_state(stream);
   if (!capture.ok()) {
     note(capture.status());
+    ordinal_in_doubt_[hook] = true;
+    if (eager_) (void)count_eager_call(hook);  // it was one: the next call must not take its place
     return;
   }
   if (capture.value().capturing) {
@@ -27,7 +29,11 @@ void LaneCore::record_capture(HookId id, const Source& source, const CaptureStat
                               Stream stream) {
   const Hook& hook = core_->table[id];
   if (!core_->leases->active().contains(id)) return;
-  const std::uint16_t ordinal = recorder_.next_ordinal(capture, id);
+  std::uint16_t ordinal = recorder_.next_ordinal(capture, id);
+  if (ordinal_in_doubt_[id]) {
+    ordinal_in_doubt_[id] = false;
+    while (ordinal < hook.ordinals) ordinal = recorder_.next_ordinal(capture, id);
+  }
   if (ordinal >= hook.ordinals) return;  // never planned, so it could never write
   const bool fixed_width = hook.row_bytes(0) == hook.row_bytes(1);
   if (fixed_width && source.chunks == 0 && source.row_bytes() != hook.row_bytes()) {
@@ -62,6 +68,7 @@ void LaneCore::open_eager(std::shared_ptr<StepPlan> plan, Stream stream) {
   eager_frame_ = 0;
   eager_stream_ = stream;
   eager_streams_.clear();
+  list_streams_.clear();
   std::fill(eager_calls_.begin(), eager_calls_.end(), std::uint16_t{0});
   index_pieces();
 }
@@ -93,9 +100,14 @@ PlannedRecord* LaneCore::next_piece(std::uint32_t slot, std::uint32_t from_row) 
   return nullptr;
 }
 
+std::uint16_t LaneCore::count_eager_call(HookId hook) {
+  std::uint16_t& calls = eager_calls_[hook];
+  return calls == UINT16_MAX ? calls : calls++;
+}
+
 void LaneCore::produce_eager(HookId id, const Source& source, Stream stream) {
   const Hook& hook = core_->table[id];
-  const std::uint16_t ordinal = eager_calls_[id]++;
+  const std::uint16_t ordinal = count_eager_call(id);
   if (ordinal >= hook.ordinals) return;
   const std::uint32_t slot = hook.first_slot + ordinal;
   std::uint32_t row = 0;
@@ -107,7 +119,7 @@ void LaneCore::produce_eager(HookId id, const Source& source, Stream stream) {
 
 void LaneCore::produce_piece(const Source& source, FramePlan& frame, PlannedRecord& record,
                              Stream stream) {
-  if (!frame.loan || frame.failed || record.fired) return;
+  if (!frame.loan || frame.failed || record.gap || record.fired || core_->lost()) return;
   const bool sizes_agree =
       source.chunks > 0 ? !record.piece : source.row_bytes() == record.row_bytes;
   if (!sizes_agree) {
@@ -127,6 +139,11 @@ void LaneCore::produce_piece(const Source& source, FramePlan& frame, PlannedReco
   call.plan.capacity16 =
       static_cast<std::uint32_t>(wire::align_up(record.payload_bytes()) / wire::kAlign);
   if (record.list != PlannedRecord::kNoList) {
+    if (const Status status = order_behind_lists(stream); !status.ok()) {
+      note(status);
+      record.gap = reason_for(status);
+      return;
+    }
     const std::uint64_t entry = list_position(*eager_, record.list) + record.first_row;
     call.list = reinterpret_cast<const std::uint32_t*>(
         header_ + wire::lists_offset(core_->table.slots()) + entry * sizeof(std::uint32_t));
@@ -142,7 +159,7 @@ void LaneCore::produce_piece(const Source& source, FramePlan& frame, PlannedReco
   record.chunked = source.chunks > 0;
   if (const Status status = core_->device->produce(call, stream); !status.ok()) {
     note(status);
-    record.gap = GapReason::device_error;
+    record.gap = reason_for(status);
     return;
   }
   record.fired = true;
@@ -150,6 +167,20 @@ void LaneCore::produce_piece(const Source& source, FramePlan& frame, PlannedReco
       std::find(eager_streams_.begin(), eager_streams_.end(), stream) == eager_streams_.end()) {
     eager_streams_.push_back(stream);
   }
+}
+
+// Row lists were uploaded on the step's stream: a producer on another one must not read them before.
+Status LaneCore::order_behind_lists(Stream stream) {
+  if (stream == eager_stream_ ||
+      std::find(list_streams_.begin(), list_streams_.end(), stream) != list_streams_.end()) {
+    return {};
+  }
+  const Result<Event> event = core_->events.record(eager_stream_);
+  if (!event.ok()) return event.status();
+  Status status = core_->device->wait(stream, event.value());
+  core_->events.give_back(event.value());
+  if (status.ok()) list_streams_.push_back(stream);
+  return status;
 }
 
 // Closes the frames before `frame` and finds room for it.

@@ -13,7 +13,7 @@ std::shared_ptr<FrameRing> MonitorCore::ring() const {
 
 std::uint64_t MonitorCore::frame_limit() const {
   const auto current = ring();
-  return current ? std::min(current->capacity(), staging_->capacity()) : 0;
+  return current ? std::min({current->capacity(), staging_->capacity(), wire::kMaxFrameBytes}) : 0;
 }
 
 void MonitorCore::reserve(StepPlan& plan, FramePlan& frame, const std::vector<int>& priority) {
@@ -23,6 +23,10 @@ void MonitorCore::reserve(StepPlan& plan, FramePlan& frame, const std::vector<in
     shed_to_fit(frame, plan.kind, slots, limit, priority, reason);
   };
   lay_out(frame, plan.kind, slots);
+  if (closing()) {  // a later frame of a step that was open when the monitor closed
+    frame.fail(GapReason::shutdown);
+    return;
+  }
   if (const std::uint64_t limit = frame_limit(); frame.bytes > limit) {
     shed(limit, GapReason::shed_too_large);
   }
@@ -40,12 +44,17 @@ void MonitorCore::reserve(StepPlan& plan, FramePlan& frame, const std::vector<in
   }
   const std::uint64_t begin = device->now_ns();
   wait_for_space(*from, begin + static_cast<std::uint64_t>(options.space_timeout.count()), [&] {
-    from = ring();  // it may be replaced meanwhile
-    frame.loan = from ? from->try_lend(frame.bytes) : nullptr;
+    const auto current = ring();  // it may be replaced meanwhile; the one waited on stays alive
+    frame.loan = current ? current->try_lend(frame.bytes) : nullptr;
     return frame.loan != nullptr;
   });
   accounts.stalled(device->now_ns() - begin);
-  if (!frame.loan) shed(0, GapReason::shed_timeout);
+  if (frame.loan) return;
+  if (closing()) {
+    frame.fail(GapReason::shutdown);
+  } else {
+    shed(0, GapReason::shed_timeout);
+  }
 }
 
 bool MonitorCore::wait_for_space(FrameRing& ring, std::uint64_t deadline_ns,
@@ -75,6 +84,7 @@ Status MonitorCore::resize_ring(std::uint64_t bytes) {
   auto fresh = make_ring(bytes);
   if (!fresh.ok()) return fresh.status();
   const std::lock_guard lock(ring_mutex_);
+  if (!ring_) return {Code::unavailable, "resize_ring: the monitor was closed meanwhile"};
   ring_high_water_ = std::max(ring_high_water_, ring_->high_water());
   ring_wraps_ += ring_->wraps();
   ring_ = std::move(fresh).value();  // frames that are out keep the old memory until they are done

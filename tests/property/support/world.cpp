@@ -98,7 +98,9 @@ void World::make_monitor() {
   for (LaneWorld& lane : lanes_) {
     lane.lane = monitor_->make_lane();
     lane.stream = streams_[random_.below(3)];
-    lane.eager_input = device_->allocate(sizeof(Input)).value();
+    lane.eager_input = engine_memory(sizeof(Input));
+  }
+  for (LaneWorld& lane : lanes_) {
     const std::size_t graphs = 1 + random_.below(3);
     for (std::size_t i = 0; i < graphs; ++i) capture(lane);
   }
@@ -111,6 +113,18 @@ void World::insist(Call call) {
     if (status.ok() || status.code() == Code::device_lost) return;
   }
   errors_.push_back("the engine's own device call never went through");
+}
+
+// The engine allocates until it succeeds; on a lost device nothing will run, so any memory will do.
+std::byte* World::engine_memory(std::size_t bytes) {
+  std::byte* memory = nullptr;
+  insist([&] {
+    const auto allocated = device_->allocate(bytes);
+    if (allocated.ok()) memory = allocated.value();
+    return allocated.status();
+  });
+  if (memory == nullptr) memory = unused_.emplace_back(bytes).data();
+  return memory;
 }
 
 HookSet World::random_set(double density) {
@@ -133,7 +147,7 @@ World::Source_ World::make_source(const Hook& hook, std::uint32_t rows) {
   s.part_stride = static_cast<std::int64_t>(s.part_bytes + random_.below(3) * 8);
   s.row_stride = s.part_stride * s.parts + static_cast<std::int64_t>(random_.below(4) * 16);
   const auto bytes = static_cast<std::size_t>(s.row_stride) * rows;
-  source.data = device_->allocate(bytes).value();
+  source.data = engine_memory(bytes);
   s.data = source.data;
   if (random_.chance(0.2)) {  // rows stored backwards
     s.data = source.data + s.row_stride * (rows - 1);
@@ -172,7 +186,7 @@ void World::fill_source(const Hook& hook, std::uint16_t ordinal, const Source_& 
 void World::capture(LaneWorld& lane) {
   auto graph = std::make_unique<Captured>();
   graph->capacity = static_cast<std::uint32_t>(4 + random_.below(kMostRows - 3));
-  graph->input = device_->allocate(sizeof(Input)).value();
+  graph->input = engine_memory(sizeof(Input));
   set_faults(false);  // an engine that cannot capture has no graph: nothing to watch
   insist([&] { return device_->begin_capture(lane.stream); });
   std::map<HookId, std::uint16_t> calls;
@@ -192,8 +206,12 @@ void World::capture(LaneWorld& lane) {
       if (ordinal < hook.ordinals) ++graph->fires[{hook.id, ordinal}];
     }
   }
-  graph->graph = device_->end_capture(lane.stream).value();
-  graph->exec = device_->instantiate(graph->graph, 0).value();
+  const auto captured = device_->end_capture(lane.stream);
+  if (!captured.ok()) return;  // the device was lost meanwhile
+  graph->graph = captured.value();
+  const auto exec = device_->instantiate(graph->graph, 0);
+  if (!exec.ok()) return;
+  graph->exec = exec.value();
   if (trouble_.violations && random_.chance(0.15)) swap_ids(*graph);
   set_faults(true);
   if (!random_.chance(0.1)) {  // the others stay unbound: the soft gate serves them
@@ -220,7 +238,9 @@ void World::swap_ids(Captured& graph) {
   const std::vector<Node> nodes = producers(graph.graph);
   if (nodes.empty() || table_.size() < 2) return;
   const Node victim = nodes[random_.below(nodes.size())];
-  const NodeInfo info = device_->inspect(graph.graph, victim).value();
+  const auto inspected = device_->inspect(graph.graph, victim);
+  if (!inspected.ok()) return;  // the device was lost meanwhile
+  const NodeInfo info = inspected.value();
   ProducerCall call;
   call.id = info.id;
   call.id.hook = static_cast<std::uint16_t>((info.id.hook + 1) % table_.size());
@@ -358,6 +378,7 @@ void World::step(std::uint32_t lane_index) {
   shape.tokens = spans;
   shape.expert_rows = kExpertRows;
   Step step = lane.lane->begin(shape, lane.stream);
+  if (device_->faults().lost()) return;
   if (eager) {
     eager_step(lane, truth, std::move(step));
   } else {
@@ -389,7 +410,7 @@ void World::graph_step(LaneWorld& lane, StepTruth& truth, Step step,
     for (const Captured* graph : run) own.insert(graph->fires.begin(), graph->fires.end());
     const bool covered = std::all_of(lane.owed->fires.begin(), lane.owed->fires.end(),
                                      [&](const auto& fire) { return own.count(fire.first) != 0; });
-    if (covered) {
+    if (covered && !trouble_.faults && !trouble_.lost) {
       launch(*lane.owed, lane.owed_input);
       late = true;
       ++counts_.late_launches;
@@ -403,8 +424,9 @@ void World::graph_step(LaneWorld& lane, StepTruth& truth, Step step,
     if (random_.chance(violation)) {  // a node off that the plan has on
       const std::vector<Node> nodes = producers(graph->graph);
       const Node node = nodes.empty() ? Node{} : nodes[random_.below(nodes.size())];
-      if (!nodes.empty() && device_->set_enabled(graph->exec, node, false).ok()) {
+      if (!late && !nodes.empty()) {
         truth.anything_goes = true;
+        (void)device_->set_enabled(graph->exec, node, false);
         launch(*graph, input);
         insist([&] { return device_->set_enabled(graph->exec, node, true); });
         ++counts_.nodes_off;
@@ -450,11 +472,8 @@ void World::eager_step(LaneWorld& lane, StepTruth& truth, Step step) {
         });
       });
       Stream stream = lane.stream;
-      if (side != lane.stream && !trouble_.faults && random_.chance(0.3)) {  // a side stream
-        const Event ready = device_->create_event().value();
-        insist([&] { return device_->record(ready, lane.stream); });
-        insist([&] { return device_->wait(side, ready); });
-        device_->destroy_event(ready);
+      if (side != lane.stream && random_.chance(0.3)) {  // a side stream
+        follow(side, lane.stream);
         stream = side;
       }
       lane.lane->produce(hook.id, source.layout, stream);
@@ -503,15 +522,23 @@ void World::change_leases() {
   ++set_changes_;
 }
 
+void World::follow(Stream stream, Stream first) {
+  Event event{};
+  insist([&] {
+    const auto created = device_->create_event();
+    if (created.ok()) event = created.value();
+    return created.status();
+  });
+  if (event == Event{}) return;  // a lost device
+  insist([&] { return device_->record(event, first); });
+  insist([&] { return device_->wait(stream, event); });
+  device_->destroy_event(event);
+}
+
 void World::change_stream(LaneWorld& lane) {
   const Stream next = streams_[random_.below(streams_.size())];
   if (next == lane.stream) return;
-  // The engine orders its own buffers; the monitor orders its header by itself.
-  const auto event = device_->create_event();
-  if (!event.ok()) return;
-  insist([&] { return device_->record(event.value(), lane.stream); });
-  insist([&] { return device_->wait(next, event.value()); });
-  device_->destroy_event(event.value());
+  follow(next, lane.stream);  // the engine orders its own buffers; the monitor orders its header by itself
   lane.stream = next;
   ++counts_.stream_changes;
 }
@@ -552,7 +579,7 @@ void World::disturb(LaneWorld& lane) {
 }
 
 void World::set_faults(bool on) {
-  if (!trouble_.faults) return;
+  if (!trouble_.faults || trouble_.lost) return;
   device_->faults().clear();
   if (!on) return;
   for (std::size_t i = 0; i < kCalls; ++i) {
@@ -592,8 +619,10 @@ std::vector<std::string> World::run() {
   const std::uint64_t loss = trouble_.lost ? random_.below(steps) : ~0ull;
   for (std::uint64_t i = 0; i < steps; ++i) {
     if (i == loss) {
-      const auto call = static_cast<Call>(random_.below(kCalls));
-      device_->faults().fail_next(call, 1, FaultMode::sticky);
+      const Call calls[] = {Call::record, Call::wait, Call::query, Call::upload, Call::download,
+                            Call::close_step, Call::produce, Call::launch, Call::set_enabled,
+                            Call::capture_state};
+      device_->faults().fail_next(calls[random_.below(std::size(calls))], 1, FaultMode::sticky);
     }
     if (device_->faults().lost()) break;  // the engine is dead too
     if (random_.chance(0.25)) switch_hooks();
@@ -631,7 +660,7 @@ void World::finish() {
   counts_.ordinals += sink_->ordinals;
   for (const SinkStats& sink : stats.sinks) {
     counts_.sink_failures += sink.failures;
-    if (sink.lost_steps > 0 && options_.policy == Policy::lossless) {
+    if (sink.lost_steps > 0) {
       errors_.push_back(fmt::format("the sink lost {} steps", sink.lost_steps));
     }
   }
@@ -643,6 +672,7 @@ void World::finish() {
     // A13 and detaching: graphs that keep replaying after the end write nothing, anywhere.
     for (LaneWorld& lane : lanes_) {
       for (const auto& graph : lane.graphs) {
+        graph->bound.reset();  // what a failing device kept disabled is tried again here
         for (const Node node : device_->nodes(graph->graph)) {
           const auto on = device_->enabled(graph->exec, node);
           if (on.ok() && !on.value()) errors_.push_back("A13: a node was left disabled");

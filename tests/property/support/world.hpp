@@ -1,6 +1,7 @@
 #pragma once
 // A small serving engine on the cooperative host device, driven by a seed: requests join and leave, graphs
 // are captured and replayed, hooks are switched, things go wrong.
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -79,12 +80,14 @@ class World {
   void upload(std::byte* device, const std::vector<std::byte>& bytes, Stream stream);
   void switch_hooks();
   void change_leases();
+  void follow(Stream stream, Stream first);
   void change_stream(LaneWorld& lane);
   void disturb(LaneWorld& lane);
   void set_faults(bool on);
   HookSet random_set(double density);
   void check_quiet(const char* when);
   void finish();
+  std::byte* engine_memory(std::size_t bytes);
   template <class Call>
   void insist(Call call);  // an engine retries its own device calls until they go through
 
@@ -106,6 +109,7 @@ class World {
   std::uint64_t set_changes_ = 0;
   std::uint64_t world_step_ = 0;
   std::uint64_t next_name_ = 0;
+  std::deque<std::vector<std::byte>> unused_;
   std::vector<std::string> errors_;
 };
 
