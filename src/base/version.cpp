@@ -1,0 +1,7 @@
+#include "graphtap/version.hpp"
+
+namespace graphtap {
+
+const char* version() noexcept { return GRAPHTAP_VERSION; }
+
+}  // namespace graphtap
