@@ -38,16 +38,24 @@ class EventPool {
     return event;
   }
 
+  /// The device is lost: no call is made for the events that are here or come back later.
+  void forget() noexcept {
+    const std::lock_guard lock(mutex_);
+    forgotten_ = true;
+    free_.clear();
+  }
+
   void give_back(Event event) {
     if (event == Event{}) return;
     const std::lock_guard lock(mutex_);
-    free_.push_back(event);
+    if (!forgotten_) free_.push_back(event);
   }
 
  private:
   Device& device_;
   std::mutex mutex_;
   std::vector<Event> free_;
+  bool forgotten_ = false;
 };
 
 }  // namespace graphtap

@@ -1,6 +1,5 @@
 #include "drain/delivery_builder.hpp"
 
-#include <chrono>
 #include <deque>
 #include <map>
 
@@ -12,6 +11,7 @@ namespace {
 
 struct OwnedDelivery {
   DeliveredStep step;
+  std::shared_ptr<const HookTable> table;
   std::shared_ptr<StepPlan> plan;
   std::shared_ptr<FrameLoan> staging;
   std::deque<std::vector<Slice>> clipped;  // slices of pieces; a deque: spans into it stay valid
@@ -87,17 +87,19 @@ class Builder {
 
 }  // namespace
 
-std::shared_ptr<const DeliveredStep> build_delivery(const HookTable& table, const Ranks& ranks,
+std::shared_ptr<const DeliveredStep> build_delivery(std::shared_ptr<const HookTable> table,
+                                                    const Ranks& ranks,
                                                     const EndedFrame& ended,
                                                     std::shared_ptr<FrameLoan> staging,
                                                     Accounts& accounts, RequestLedger& ledger) {
   auto owned = std::make_shared<OwnedDelivery>();
+  owned->table = std::move(table);
   owned->plan = ended.plan;
   owned->staging = std::move(staging);
   const StepPlan& plan = *ended.plan;
   const FramePlan& frame = ended.frame_plan();
   DeliveredStep& step = owned->step;
-  step.table = &table;
+  step.table = owned->table.get();
   step.ticket = frame.ticket;
   step.lane = plan.lane;
   step.step = plan.step;
@@ -105,13 +107,11 @@ std::shared_ptr<const DeliveredStep> build_delivery(const HookTable& table, cons
   step.kind = plan.kind;
   step.ranks = ranks;
   step.set_version = plan.set_version;
-  step.end_unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                         std::chrono::system_clock::now().time_since_epoch())
-                         .count();
+  step.end_unix_ns = ended.end_unix_ns != 0 ? ended.end_unix_ns : unix_now_ns();
   step.wanted = plan.wanted;
   step.records.reserve(frame.records.size());
 
-  Builder builder(table, *owned, accounts, ledger);
+  Builder builder(*owned->table, *owned, accounts, ledger);
   for (const PlannedRecord& record : frame.records) {
     std::optional<GapReason> gap = record.gap ? record.gap : frame.failed;
     Verdict verdict;
@@ -131,7 +131,6 @@ std::shared_ptr<const DeliveredStep> build_delivery(const HookTable& table, cons
     builder.gap(record, record.gap.value_or(GapReason::shed_ring));
   }
   builder.finish();
-  accounts.step_delivered();
   return {owned, &owned->step};
 }
 

@@ -12,7 +12,10 @@ Drain::Drain(DrainParts parts, Ranks ranks, std::uint64_t sink_patience_ns, Stre
       copy_stream_(copy_stream) {}
 
 Drain::~Drain() {
-  for (const auto& loan : quarantine_) loan->keep_memory();
+  for (const Quarantined& entry : quarantine_) {
+    parts_.events.give_back(entry.event);
+    for (const auto& loan : entry.loans) loan->keep_memory();
+  }
 }
 
 void Drain::add(EndedFrame frame) {
@@ -24,6 +27,7 @@ void Drain::add(EndedFrame frame) {
       return;
     }
   }
+  parts_.events.give_back(frame.event);
   for (const auto& loan : frame.held) loan->keep_memory();
   if (!frame.plan) return;
   FramePlan& plan = frame.frame_plan();
@@ -42,6 +46,9 @@ void Drain::close() {
 
 void Drain::give_up(GapReason reason) { given_up_.store(static_cast<int>(reason)); }
 bool Drain::empty() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+bool Drain::resting() const {
+  return empty() && (quarantined_.load(std::memory_order_acquire) == 0 || device_lost());
+}
 
 std::uint64_t Drain::device_errors() const {
   const std::lock_guard lock(mutex_);
@@ -58,7 +65,7 @@ void Drain::note_error(const Status& status) {
     ++errors_;
     last_error_ = status.message();
   }
-  if (status.code() == Code::device_lost) lost_.store(true, std::memory_order_release);
+  if (status.code() == Code::device_lost) parts_.lost->store(true, std::memory_order_release);
 }
 
 bool Drain::pump() {
@@ -74,6 +81,7 @@ bool Drain::pump() {
     lanes_[item.frame.lane].push_back(std::move(item));
   }
   for (auto& [index, lane] : lanes_) moved |= pump_lane(lane);
+  moved |= release_quarantine();
   moved |= emit_events();
   return moved;
 }
@@ -135,17 +143,49 @@ bool Drain::refused(Item& item, const Status& status) {
   return true;
 }
 
-// The device was not seen to be done with this item's memory: it may only be reused once the device is gone.
+// The device was not seen to be done with this item's memory, so that it may not be reused yet.
 void Drain::abandon(Item& item, GapReason reason) {
-  for (auto& loan : item.frame.held) quarantine_.push_back(std::move(loan));
-  item.frame.held.clear();
-  if (item.staging) quarantine_.push_back(std::exchange(item.staging, nullptr));
+  Quarantined entry;
+  entry.loans = std::exchange(item.frame.held, {});
+  if (item.staging) entry.loans.push_back(std::exchange(item.staging, nullptr));
   if (item.frame.plan) {
     FramePlan& frame = item.frame.frame_plan();
-    if (frame.loan) quarantine_.push_back(frame.loan);
+    if (frame.loan) entry.loans.push_back(frame.loan);
     frame.fail(reason);
   }
+  const Event end = std::exchange(item.frame.event, Event{});
+  const Event copied = std::exchange(item.copied, Event{});
+  entry.event = end != Event{} ? end : copied;
+  if (entry.loans.empty()) {
+    parts_.events.give_back(entry.event);
+  } else {
+    quarantine_.push_back(std::move(entry));
+    quarantined_.store(quarantine_.size(), std::memory_order_release);
+  }
   settle(item);
+}
+
+// A device that refused for a while and is not lost can be asked again: the memory comes back then. Refusals
+// are not counted any more, the frame's were.
+bool Drain::release_quarantine() {
+  if (quarantine_.empty() || device_lost() || given_up_.load() != 0) return false;
+  Quarantined& entry = quarantine_.front();
+  const auto lost = [&](const Status& status) {
+    if (status.code() == Code::device_lost) note_error(status);
+    return false;
+  };
+  if (entry.event == Event{}) {  // the engine's end was seen; what may still run are our copies
+    const Result<Event> event = parts_.events.record(copy_stream_);
+    if (!event.ok()) return lost(event.status());
+    entry.event = event.value();
+  }
+  const Result<bool> done = parts_.device.query(entry.event);
+  if (!done.ok()) return lost(done.status());
+  if (!done.value()) return false;
+  parts_.events.give_back(entry.event);
+  quarantine_.erase(quarantine_.begin());
+  quarantined_.store(quarantine_.size(), std::memory_order_release);
+  return true;
 }
 
 // The frame's fate is known: build what the sinks get. A fence is done.
@@ -170,6 +210,7 @@ bool Drain::await_end(Item& item) {
   }
   item.refusals = 0;
   item.ended_ns = parts_.device.now_ns();
+  item.frame.end_unix_ns = unix_now_ns();
   item.phase = Phase::ended;
   return true;
 }
@@ -219,7 +260,8 @@ bool Drain::await_copy(Item& item) {
 bool Drain::deliver(Item& item) {
   const std::uint64_t now = parts_.device.now_ns();
   if (!offer(item, now)) return false;
-  parts_.accounts.drain_lag(now - item.ended_ns);
+  if (item.ended_ns != 0) parts_.accounts.drain_lag(now - item.ended_ns);
+  if (item.frame.last) parts_.accounts.step_delivered();
   item.delivery.reset();
   item.phase = Phase::done;
   if (item.frame.last) parts_.outstanding.settle(item.frame.sequence);

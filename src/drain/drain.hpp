@@ -23,11 +23,12 @@ namespace graphtap {
 struct DrainParts {
   Device& device;
   EventPool& events;
-  const HookTable& table;
+  std::shared_ptr<const HookTable> table;
   std::shared_ptr<FrameRing> staging;
   Accounts& accounts;
   RequestLedger& ledger;
   Outstanding& outstanding;
+  std::shared_ptr<std::atomic<bool>> lost;  // the device was; set here
   std::vector<std::unique_ptr<SinkRunner>>& sinks;
 };
 
@@ -57,7 +58,11 @@ class Drain {
   [[nodiscard]] bool empty() const;
   [[nodiscard]] std::uint64_t device_errors() const;
   [[nodiscard]] std::string last_device_error() const;
-  [[nodiscard]] bool device_lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool device_lost() const noexcept {
+    return parts_.lost->load(std::memory_order_acquire);
+  }
+  /// Nothing is in flight and no memory waits for a device that refused to say when it is done with it.
+  [[nodiscard]] bool resting() const;
   /// Counts an error that a lane saw; device_lost is remembered.
   void note_error(const Status& status);
 
@@ -75,6 +80,12 @@ class Drain {
     std::uint64_t refused_since_ns = 0;
   };
 
+  /// Memory that the device may still write or read although its frame is over.
+  struct Quarantined {
+    Event event{};  // behind the device's last use; 0: not recorded yet
+    std::vector<std::shared_ptr<FrameLoan>> loans;
+  };
+
   bool pump_lane(std::deque<Item>& items);
   bool advance(Item& item, bool first);
   bool await_end(Item& item);
@@ -86,6 +97,7 @@ class Drain {
   void abandon(Item& item, GapReason reason);
   bool refused(Item& item, const Status& status);
   void settle(Item& item);
+  bool release_quarantine();
   bool emit_events();
 
   DrainParts parts_;
@@ -100,10 +112,8 @@ class Drain {
   bool closed_ = false;
 
   std::map<std::uint32_t, std::deque<Item>> lanes_;  // the pumping thread's
-  // Memory that the device may still write or read although its frame is over.
-  std::vector<std::shared_ptr<FrameLoan>> quarantine_;
-  std::atomic<std::size_t> in_flight_{0};
-  std::atomic<bool> lost_{false};
+  std::vector<Quarantined> quarantine_;  // the pumping thread's
+  std::atomic<std::size_t> in_flight_{0}, quarantined_{0};
   std::atomic<int> given_up_{0};  // a GapReason
 };
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -20,8 +21,15 @@ struct EndedFrame {
   std::vector<std::shared_ptr<FrameLoan>> held;
   std::uint64_t sequence = 0;  // of the step in Outstanding
   bool last = true;            // of its step
+  std::int64_t end_unix_ns = 0;  // when its event was seen to be complete; 0: it was not
 
   [[nodiscard]] FramePlan& frame_plan() const { return plan->frames[frame]; }
 };
+
+[[nodiscard]] inline std::int64_t unix_now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace graphtap

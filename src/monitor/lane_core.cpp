@@ -116,12 +116,15 @@ std::optional<GapReason> LaneCore::enter(Stream stream) {
 
 // `computes`: the engine runs this step, rather than capture it into a graph.
 std::shared_ptr<StepPlan> LaneCore::plan_step(const StepShape& shape, bool computes) {
-  const std::vector<RowSpan> tokens =
-      computes ? core_->progress.advance(shape.tokens)
-               : std::vector<RowSpan>(shape.tokens.begin(), shape.tokens.end());
   StepShape marked = shape;
-  marked.tokens = tokens;
+  std::vector<RowSpan> tokens(shape.tokens.begin(), shape.tokens.end());
   std::vector<RowSpan> last;
+  if (computes) {
+    last = core_->progress.marked(shape.requests);
+    marked.requests = last;
+    tokens = core_->progress.advance(shape.tokens);
+  }
+  marked.tokens = tokens;
   if (shape.requests.empty() && tokens.size() != shape.tokens.size()) {
     // A span that was split is still one request with one row of logits, its last token's.
     std::size_t piece = 0;

@@ -31,6 +31,9 @@ MonitorOptions checked(MonitorOptions options, const HookTable& table) {
                       " for a table of " + std::to_string(table.size()) + " hooks");
     }
   }
+  if (options.space_timeout.count() < 0) {
+    throw Error(Code::invalid_argument, "MonitorOptions::space_timeout is negative");
+  }
   if (options.header_slots == 0) {
     throw Error(Code::invalid_argument, "MonitorOptions::header_slots must be at least 1");
   }
@@ -58,24 +61,33 @@ std::shared_ptr<MonitorCore> MonitorCore::make(std::shared_ptr<Device> device, H
 
 MonitorCore::MonitorCore(std::shared_ptr<Device> device_in, HookTable table_in,
                          MonitorOptions options_in)
-    : device(std::move(device_in)), table(std::move(table_in)), options(std::move(options_in)),
+    : device(std::move(device_in)),
+      shared_table(std::make_shared<const HookTable>(std::move(table_in))), table(*shared_table),
+      options(std::move(options_in)),
       leases(LeaseBook::make(options.active)), events(*device), accounts(table.size()),
       planner(std::make_unique<Planner>(table, options.active, options.eager,
                                         options.max_gather_rows)),
       chunked_(table.size()) {}
 
-MonitorCore::~MonitorCore() { (void)close(0); }  // the facade has closed it with a deadline
+MonitorCore::~MonitorCore() {
+  (void)close(0);  // the facade has closed it with a deadline
+  if (drain_ && lost()) events.forget();
+}
 
 void MonitorCore::start(std::vector<std::shared_ptr<Sink>> sinks) {
   const Selection selection = Selection::parse(options.selection, table.catalogue()).value_or_throw();
   LeaseSpec spec;
   spec.name = "default";
-  spec.hooks = selection.is_default() ? options.active
-                                      : selection.resolve(table).value_or_throw() & options.active;
-  spec.sampling = selection.sampling();
-  if (!options.switching) spec.hooks = options.active;
+  spec.hooks = options.active;
+  if (options.switching && !selection.is_default()) {
+    spec.hooks = selection.resolve(table).value_or_throw();
+  }
+  if (options.switching) spec.sampling = selection.sampling();
   default_lease_ = leases->add(std::move(spec)).value_or_throw();
 
+  for (const auto& sink : sinks) {
+    if (!sink) throw Error(Code::invalid_argument, "a sink is null");
+  }
   ring_ = make_ring(options.ring_bytes).value_or_throw();
   staging_ = make_staging(options.staging_bytes).value_or_throw();
   copy_stream_ = device->create_stream().value_or_throw();
@@ -89,14 +101,13 @@ void MonitorCore::start(std::vector<std::shared_ptr<Sink>> sinks) {
   registry = Registry::make(device, std::move(gate));
 
   for (auto& sink : sinks) {
-    if (!sink) throw Error(Code::invalid_argument, "a sink is null");
     sinks_.push_back(std::make_unique<SinkRunner>(
         std::move(sink), options.retry, options.sink_queue_bytes, options.manual,
         [clock = device.get()] { return clock->now_ns(); }, SinkRunner::OnLost{},
         [this] { wake(); }));
   }
   drain_ = std::make_unique<Drain>(
-      DrainParts{*device, events, table, staging_, accounts, ledger, outstanding, sinks_},
+      DrainParts{*device, events, shared_table, staging_, accounts, ledger, outstanding, lost_, sinks_},
       options.ranks, static_cast<std::uint64_t>(options.space_timeout.count()), copy_stream_);
   if (!options.manual) thread_ = std::thread([this] { drain_loop(); });
 }
@@ -105,7 +116,10 @@ Result<std::shared_ptr<FrameRing>> MonitorCore::make_ring(std::uint64_t bytes) {
   Result<std::byte*> memory = device->allocate(bytes);
   if (!memory.ok()) return memory.status();
   return FrameRing::make(
-      memory.value(), bytes, random_nonce(), [keep = device](std::byte* m) { keep->free(m); },
+      memory.value(), bytes, random_nonce(),
+      [keep = device, lost = lost_](std::byte* m) {
+        if (!lost->load(std::memory_order_acquire)) keep->free(m);
+      },
       [keep = device](std::byte* m) { keep->retain(m); });
 }
 
@@ -139,7 +153,7 @@ void MonitorCore::drain_loop() {
       wake();  // whoever waits for a flush
       continue;
     }
-    if (!drain_->empty()) {
+    if (!drain_->resting()) {
       device->idle();
       continue;
     }
@@ -212,7 +226,7 @@ Status MonitorCore::enable(LeaseSpec spec, Apply apply) {
             "switching is off for this monitor (MonitorOptions::switching): every active hook captures"};
   }
   spec.name = "default";
-  if (Status status = default_lease_.update(std::move(spec)); !status.ok()) return status;
+  if (const Status status = default_lease_.update(std::move(spec)); !status.ok()) throw Error(status);
   switches_.fetch_add(1, std::memory_order_relaxed);
   if (apply == Apply::at_next_launch) return {};
   registry->begin_change();
@@ -331,6 +345,9 @@ Status MonitorCore::close(std::uint64_t deadline_ns) {
     if (!pump_drain()) std::this_thread::yield();
   }
   (void)pump_drain();  // completions of requests whose last steps were just given up
+  for (const RequestEvent& event : ledger.take_rest()) {  // and of those with a step that is open
+    for (const auto& sink : sinks_) sink->offer_event(event);
+  }
   if (Status status = stop_sinks(deadline); close_status_.ok()) close_status_ = status;
   restore_graphs();
   registry->close();

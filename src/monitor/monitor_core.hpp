@@ -67,7 +67,8 @@ class MonitorCore : public std::enable_shared_from_this<MonitorCore> {
   bool pump();
 
   const std::shared_ptr<Device> device;
-  const HookTable table;
+  const std::shared_ptr<const HookTable> shared_table;  // deliveries keep it too
+  const HookTable& table;
   MonitorOptions options;
   std::shared_ptr<LeaseBook> leases;
   EventPool events;
@@ -93,6 +94,7 @@ class MonitorCore : public std::enable_shared_from_this<MonitorCore> {
   Status stop_sinks(std::uint64_t deadline_ns);
   void restore_graphs();
 
+  const std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
   std::vector<std::atomic<bool>> chunked_;  // by hook
   Lease default_lease_;
   std::vector<std::unique_ptr<SinkRunner>> sinks_;

@@ -59,6 +59,9 @@ void MonitorCore::reserve(StepPlan& plan, FramePlan& frame, const std::vector<in
 
 bool MonitorCore::wait_for_space(FrameRing& ring, std::uint64_t deadline_ns,
                                  const std::function<bool()>& ready) {
+#if defined(GRAPHTAP_BUG_space_wait_ignores_timeout)
+  deadline_ns = std::max(deadline_ns, device->now_ns() + 10'000'000'000);
+#endif
   for (;;) {
     const std::uint64_t seen = ring.returns();
     if (ready()) return true;

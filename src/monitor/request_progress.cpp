@@ -15,6 +15,14 @@ void RequestProgress::finish(std::uint64_t serial) {
 }
 
 std::vector<RowSpan> RequestProgress::advance(std::span<const RowSpan> spans) {
+  return mark(spans, true);
+}
+
+std::vector<RowSpan> RequestProgress::marked(std::span<const RowSpan> spans) {
+  return mark(spans, false);
+}
+
+std::vector<RowSpan> RequestProgress::mark(std::span<const RowSpan> spans, bool advance) {
   std::vector<RowSpan> out;
   out.reserve(spans.size());
   const std::lock_guard lock(mutex_);
@@ -27,7 +35,7 @@ std::vector<RowSpan> RequestProgress::advance(std::span<const RowSpan> spans) {
     const std::int64_t end = span.first_token + span.rows;
     const std::int64_t again = std::clamp<std::int64_t>(known->second - span.first_token, 0, span.rows);
     // A draft may be rejected and computed again: it counts once it is no longer speculative.
-    if (!has(span.flags, RowFlags::speculative)) known->second = std::max(known->second, end);
+    if (advance && !has(span.flags, RowFlags::speculative)) known->second = std::max(known->second, end);
     if (again > 0) {
       RowSpan repeated = span;
       repeated.rows = static_cast<std::uint32_t>(again);

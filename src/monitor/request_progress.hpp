@@ -19,8 +19,11 @@ class RequestProgress {
   /// `spans` with the rows their request had computed before flagged `recomputed` (a span of both kinds is
   /// split); moves the requests' progress on. Unattributed spans and unknown requests pass unchanged.
   [[nodiscard]] std::vector<RowSpan> advance(std::span<const RowSpan> spans);
+  /// The same flags, but the progress stays.
+  [[nodiscard]] std::vector<RowSpan> marked(std::span<const RowSpan> spans);
 
  private:
+  std::vector<RowSpan> mark(std::span<const RowSpan> spans, bool advance);
   std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::int64_t> computed_until_;
 };

@@ -93,7 +93,11 @@ class ListMaker {
 
 std::shared_ptr<StepPlan> Planner::plan(const Demand& demand, const StepShape& shape,
                                         std::uint64_t step_number) const {
+#if defined(GRAPHTAP_BUG_eager_ignores_gate)
+  const bool everything = shape.kind == StepKind::eager;
+#else
   const bool everything = shape.kind == StepKind::eager && eager_ == EagerPolicy::all;
+#endif
   if (shape.kind == StepKind::eager && eager_ == EagerPolicy::none) return nullptr;
   const HookSet& enabled = everything ? active_ : demand.enabled;
   if (enabled.empty()) return nullptr;
