@@ -31,6 +31,22 @@ std::uint64_t frame_size(const FrameHead& head) {
 
 }  // namespace
 
+const char* describe(FrameState state) noexcept {
+  switch (state) {
+    case FrameState::whole:
+      return "whole";
+    case FrameState::bad_head:
+      return "the head of a frame is damaged: the frame is lost";
+    case FrameState::past_end:
+      return "the segment ends inside a frame";
+    case FrameState::not_committed:
+      return "the end of a frame is damaged: the frame is lost";
+    case FrameState::bad_meta:
+      return "the description of a frame does not match its checksum: the frame is lost";
+  }
+  return "unknown";
+}
+
 FrameState read_frame(std::span<const std::byte> file, std::uint64_t offset, std::uint64_t nonce,
                       Frame& out) {
   out = Frame{};

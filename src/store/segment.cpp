@@ -122,7 +122,7 @@ void Segment::scan() {
 bool Segment::pass_damage(FrameState state, const Frame& frame) {
   const std::uint64_t at = scanned_;
   if (state == FrameState::bad_meta) {
-    note(Severity::error, at, "a frame's description does not match its checksum: the frame is lost");
+    note(Severity::error, at, describe(state));
     scanned_ = at + frame.bytes;
     return true;
   }
@@ -130,7 +130,7 @@ bool Segment::pass_damage(FrameState state, const Frame& frame) {
     // An unfinished frame is the last one. If another follows, this one was finished and is damaged.
     Frame next;
     if (read_frame(bytes_, at + frame.bytes, head_.nonce, next) == FrameState::bad_head) return false;
-    note(Severity::error, at, "a frame's end is damaged: the frame is lost");
+    note(Severity::error, at, describe(state));
     scanned_ = at + frame.bytes;
     return true;
   }
@@ -172,6 +172,18 @@ void Segment::forget_last() {
   scanned_ = scanned;
   scanned_size_ = whole.size();
   tail_ = tail;
+}
+
+std::unique_ptr<Segment> Segment::scanned_anew() const {
+  std::unique_ptr<Segment> scanned(new Segment(number_));
+  scanned->bytes_ = bytes_;
+  scanned->head_ = head_;
+  scanned->has_head_ = has_head_;
+  if (has_head_) {
+    scanned->scanned_ = head_.head_bytes;
+    scanned->scan();
+  }
+  return scanned;
 }
 
 std::string_view Segment::run_json() const {

@@ -51,6 +51,9 @@ class Segment {
   [[nodiscard]] const std::vector<Finding>& findings() const noexcept { return findings_; }
   [[nodiscard]] const SegmentDirectory& directory() const noexcept { return *directory_; }
 
+  /// The same bytes as if there were no footer; borrows them.
+  [[nodiscard]] std::unique_ptr<Segment> scanned_anew() const;
+
   /// The frame at a place of the directory; its state says how much of it can be trusted.
   [[nodiscard]] FrameState frame(const FrameEntry& entry, Frame& out) const {
     return read_frame(bytes_, entry.offset, head_.nonce, out);

@@ -18,6 +18,7 @@ class SegmentDirectory {
 
   /// What a scan fills; null for a footer.
   [[nodiscard]] Directory* scanned() noexcept { return from_footer_ ? nullptr : &own_; }
+  [[nodiscard]] const Directory* scanned() const noexcept { return from_footer_ ? nullptr : &own_; }
 
   [[nodiscard]] std::size_t frames() const noexcept;
   [[nodiscard]] FrameEntry frame(std::size_t index) const noexcept;

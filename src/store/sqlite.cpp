@@ -46,6 +46,25 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
   return db;
 }
 
+Result<Database> Database::open_for_reading(const std::filesystem::path& path, bool live) {
+  if (live) return open(path, Mode::read);
+  std::string uri = "file:";
+  for (char c : std::filesystem::absolute(path).string()) {
+    if (c == '%' || c == '?' || c == '#') {
+      uri += fmt::format("%{:02x}", static_cast<unsigned>(c));
+    } else {
+      uri += c;
+    }
+  }
+  uri += "?immutable=1";
+  sqlite3* handle = nullptr;
+  const int result = sqlite3_open_v2(uri.c_str(), &handle,
+                                     SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  Database db(std::unique_ptr<sqlite3, SqliteClose>(handle), path.string());
+  if (result != SQLITE_OK) return db.error("opening");
+  return db;
+}
+
 Result<Database> Database::from_bytes(std::string_view bytes) {
   sqlite3* handle = nullptr;
   const int result = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE, nullptr);

@@ -23,6 +23,9 @@ class Database {
   enum class Mode { read, write, create };
   /// Errors: corrupt (not an SQLite file), exhausted, unavailable, io_error.
   [[nodiscard]] static Result<Database> open(const std::filesystem::path& path, Mode mode);
+  /// For looking only. Without `live`, nothing beside the file is read or made, so that read-only media do; what
+  /// an interrupted writer left outside the file is then not seen. Errors: as open().
+  [[nodiscard]] static Result<Database> open_for_reading(const std::filesystem::path& path, bool live);
   /// The bytes of a database file, read in memory; for fuzzing.
   [[nodiscard]] static Result<Database> from_bytes(std::string_view bytes);
 

@@ -1,0 +1,79 @@
+// The small things around the values of store_records.hpp.
+#include "graphtap/store_records.hpp"
+
+#include "graphtap/store_reader.hpp"
+
+namespace graphtap {
+namespace {
+
+std::vector<std::int64_t> with_rows(std::int64_t rows, const Hook& hook, std::int64_t columns) {
+  std::vector<std::int64_t> shape{rows};
+  for (std::int64_t dim : hook.row_shape) shape.push_back(dim == kPerStepColumns ? columns : dim);
+  return shape;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> RecordView::shape() const { return with_rows(rows, *hook, columns); }
+
+std::vector<std::int64_t> Gathered::shape() const {
+  return with_rows(tokens.end - tokens.begin, *hook, columns);
+}
+
+std::uint64_t HookTotals::missing() const noexcept {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    if (!is_shed(static_cast<GapReason>(i))) count += gaps[i];
+  }
+  return count;
+}
+
+std::uint64_t HookTotals::shed() const noexcept {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    if (is_shed(static_cast<GapReason>(i))) count += gaps[i];
+  }
+  return count;
+}
+
+const char* to_string(RunSummary::State state) noexcept {
+  switch (state) {
+    case RunSummary::State::open:
+      return "open";
+    case RunSummary::State::closed:
+      return "closed";
+    case RunSummary::State::interrupted:
+      return "interrupted";
+  }
+  return "unknown";
+}
+
+const char* to_string(Severity severity) noexcept {
+  switch (severity) {
+    case Severity::note:
+      return "note";
+    case Severity::warning:
+      return "warning";
+    case Severity::error:
+      return "error";
+  }
+  return "unknown";
+}
+
+const char* to_string(MissingTokens::Why why) noexcept {
+  switch (why) {
+    case MissingTokens::Why::not_captured:
+      return "not captured";
+    case MissingTokens::Why::not_computed:
+      return "not computed";
+    case MissingTokens::Why::gap:
+      return "gap";
+    case MissingTokens::Why::rejected:
+      return "rejected";
+    case MissingTokens::Why::damaged:
+      return "damaged";
+  }
+  return "unknown";
+}
+
+}  // namespace graphtap
