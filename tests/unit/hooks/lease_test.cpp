@@ -74,7 +74,7 @@ TEST(LeaseBook, A18_FilteredLeasesAreListedAndFullOnesAreNot) {
   const auto demand = book->current();
   EXPECT_EQ(demand->enabled, HookSet::all(6));
   EXPECT_EQ(demand->unfiltered, of(6, {1, 5}));
-  EXPECT_EQ(names(demand->filtered),
+  ASSERT_EQ(names(demand->filtered),
             (std::vector<std::string>{"request", "window", "sampled", "decode"}));
   EXPECT_EQ(demand->filtered[1]->windows[0].begin, 1000);
   EXPECT_EQ(book->leases().size(), 5U);
