@@ -8,6 +8,7 @@ of the library. So one bug costs a file or two and a link.
 import argparse
 import concurrent.futures
 import dataclasses
+import fcntl
 import json
 import os
 import re
@@ -254,6 +255,8 @@ def main():
 
     build = Build(options.build)
     work = os.path.join(build.folder, "teeth")
+    in_use = open(work + ".lock", "w", encoding="utf-8")  # held until we end: two runs would share the folder
+    fcntl.flock(in_use, fcntl.LOCK_EX)
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
     teeth = Teeth(build, work)
