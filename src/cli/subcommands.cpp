@@ -1,0 +1,20 @@
+#include "cli/subcommands.hpp"
+
+namespace graphtap::cli {
+namespace {
+
+constexpr Subcommand kSubcommands[] = {
+    {"run", "Run a model on prompts and capture what its hooks see", setup_run},
+    {"graph", "Show switching on captured graphs, without a GPU or a model", setup_graph},
+    {"ls", "List what a store holds: runs, requests, hooks", setup_ls},
+    {"show", "Show captured values: norms, extremes, numbers, gaps", setup_show},
+    {"verify", "Check a store without changing it", setup_verify},
+    {"report", "Draw a store as one HTML page: layer × token heat maps", setup_report},
+    {"index", "Rebuild a store's SQLite index from its segments", setup_index},
+};
+
+}  // namespace
+
+std::span<const Subcommand> subcommands() noexcept { return kSubcommands; }
+
+}  // namespace graphtap::cli
