@@ -32,8 +32,10 @@ struct GraphBinding {
 ///
 /// Thread-safety: calls must be serialised by the lane's lock; hooks(), name() and managed() may be
 /// read freely. The last owner drops the handle while nobody launches the graph: that enables its
-/// nodes again. Owner's duties: the template and, unless current_exec is given, the exec outlive
-/// the handle.
+/// nodes again.
+/// Owner's duties: the template and, unless current_exec is given, the exec outlive the handle;
+/// current_exec may be asked when the handle goes, too. An owner that changes its exec's parameters
+/// after instantiating it binds with keep_owner_exec: a specialised exec would not see the change.
 class BoundGraph {
  public:
   ~BoundGraph();

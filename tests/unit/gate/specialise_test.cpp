@@ -296,6 +296,25 @@ TEST(Specialise, TheBudgetCountsAllGraphsAndKeepsTheirEmptyAndCurrentSets) {
   EXPECT_EQ(rig.verify(), 0u);
 }
 
+TEST(Specialise, TheOldestOfAllGraphsGoesFirst) {
+  RigOptions options;
+  options.budget = 4 * bytes_of_one(HookSet::of(4, std::vector<HookId>{0}));
+  Rig rig(options);
+  const Captured captured_a = rig.capture_all();
+  const Captured captured_b = rig.capture_all();
+  const auto a = rig.bind(captured_a);
+  const auto b = rig.bind(captured_b);
+  for (const auto& graph : {a, b}) {
+    settle(rig, *graph, rig.set({0}));
+    settle(rig, *graph, rig.set({1}));
+  }
+  settle(rig, *b, rig.set({2}));
+  EXPECT_EQ(rig.totals().execs_evicted, 1u);
+  EXPECT_EQ(rig.step(*a, rig.set({0})), captured_a.exec) << "a's was older";
+  EXPECT_NE(rig.step(*b, rig.set({0})), captured_b.exec);
+  EXPECT_EQ(rig.verify(), 0u);
+}
+
 TEST(Specialise, ABudgetTooSmallForOneBuildsOnceAndKeepsNone) {
   RigOptions options;
   options.budget = 1;
