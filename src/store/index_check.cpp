@@ -110,8 +110,10 @@ IndexCheck check_index(Database& db, const Id& store_id, const std::vector<const
   const auto covered = covered_segments(db, checker, readable);
   if (!readable) return check;
   for (const auto& [number, row] : covered) {
-    const bool there = std::any_of(segments.begin(), segments.end(),
-                                   [&](const Segment* segment) { return segment->number() == number; });
+    const bool there =
+        std::any_of(segments.begin(), segments.end(), [wanted = number](const Segment* segment) {
+          return segment->number() == wanted;
+        });
     if (!there) checker.behind(fmt::format("covers {}, which is not there", segment_name(number)));
   }
   for (const Segment* segment : segments) {
