@@ -91,7 +91,8 @@ struct StepReport {
   std::string mismatch;     ///< what the graph ran other than planned; then nothing was delivered
 };
 
-/// Called by step() and run(), in the caller's thread. They may submit, cancel and switch hooks.
+/// Called by step() and run(), in the caller's thread. They may submit, cancel and switch hooks;
+/// what they throw leaves step() with the session as it is after that step.
 struct SessionCallbacks {
   std::function<void(std::uint64_t step)> before_step;  ///< before the step is planned: switch here
   std::function<void(const StepReport&)> after_step;

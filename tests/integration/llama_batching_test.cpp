@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <set>
+#include <stdexcept>
 
 #include "graphtap/host_device.hpp"
 #include "integration/support/llama_support.hpp"
@@ -160,6 +161,34 @@ TEST(LlamaBatching, C1_ARequestLeavesAtTheEndOfText) {
   EXPECT_EQ(generation.finish, Finish::end_of_text);
   EXPECT_NE(generation.text.find("Paris"), std::string::npos) << generation.text;
   EXPECT_LT(generation.tokens.size(), generation.prompt_tokens + 60);
+}
+
+TEST(LlamaBatching, C1_ACallbackThatThrowsLeavesEveryRowInItsPlace) {
+  MonitorOptions monitor;
+  monitor.selection = "token_ids";
+  Watched watched({}, monitor);
+  watched.submit(three_prompts(4));
+  SessionCallbacks callbacks;
+  int thrown = 0;
+  callbacks.on_token = [&](const Generation&, std::int32_t, std::string_view) {
+    if (++thrown % 2 == 1) throw std::runtime_error("the caller's own trouble");
+  };
+  for (int steps = 0; steps < 100; ++steps) {
+    try {
+      if (!watched.session().step(callbacks).value_or_throw()) break;
+    } catch (const std::runtime_error&) {  // the next step goes on where this one ended
+    }
+  }
+  watched.flush();
+  EXPECT_GE(thrown, 4);
+  for (const Generation& generation : watched.session().generations()) {
+    EXPECT_EQ(generation.finish, Finish::length);
+  }
+  const Captured captured = watched.captured();
+  EXPECT_EQ(captured.duplicates, 0u);
+  EXPECT_EQ(captured.finished.size(), 3u);
+  const Verdict ids = check_token_ids(captured, watched.session().generations());
+  EXPECT_TRUE(ids.wrong.empty()) << ids.wrong.front();
 }
 
 TEST(LlamaBatching, C1_RowsAreSharedOutFairlyAndCompletely) {
