@@ -18,10 +18,12 @@ case ${1:-} in
     done
     exit $status ;;
   --tidy)
+    # The build that clang compiles: clang-tidy does not know all of g++'s options.
+    prepare test
     prepare_engine
-    configure_release
-    build release
-    dir=$(build_dir release)
+    configure asan-ubsan -DGRAPHTAP_LLAMA=ON
+    build asan-ubsan graphtap_cli
+    dir=$(build_dir asan-ubsan)
     find src adapters -name '*.cpp' | sort |
       xargs -P "$jobs" -n 4 clang-tidy -p "$dir" --quiet ;;
   *) die "unknown option: $1 (--check or --tidy)" ;;
