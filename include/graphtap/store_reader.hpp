@@ -15,13 +15,13 @@ namespace graphtap {
 
 /// Which rows to read. Everything left out means "any"; all conditions must hold.
 struct Query {
-  std::optional<std::uint32_t> run;      ///< RunInfo::number
-  std::optional<std::uint64_t> serial;   ///< of the request
-  std::string request;                   ///< the user's id; every request that has it
-  std::string hooks;                     ///< a selection, e.g. "resid_pre:20-29" (see Selection)
-  std::string type;                      ///< a hook type
-  std::optional<int> layer;
-  std::optional<std::uint16_t> ordinal;
+  std::optional<std::uint32_t> run{};      ///< RunInfo::number
+  std::optional<std::uint64_t> serial{};   ///< of the request
+  std::string request{};                 ///< the user's id; every request that has it
+  std::string hooks{};                   ///< a selection, e.g. "resid_pre:20-29" (see Selection)
+  std::string type{};                    ///< a hook type
+  std::optional<int> layer{};
+  std::optional<std::uint16_t> ordinal{};
   std::int64_t begin = 0;                ///< tokens [begin, end) of the request
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
   bool skip_rejected = false;            ///< leave out rows of tokens that were not accepted
@@ -29,10 +29,10 @@ struct Query {
 
 /// One hook of one request, as one buffer.
 struct GatherQuery {
-  std::optional<std::uint32_t> run;     ///< needed if two runs have the request
-  std::optional<std::uint64_t> serial;  ///< of the request; or
-  std::string request;                  ///< its user id
-  std::string hook;                     ///< "blocks.24.resid_pre", "final_logits"
+  std::optional<std::uint32_t> run{};   ///< needed if two runs have the request
+  std::optional<std::uint64_t> serial{};  ///< of the request; or
+  std::string request{};                ///< its user id
+  std::string hook{};                   ///< "blocks.24.resid_pre", "final_logits"
   std::uint16_t ordinal = 0;
   std::int64_t begin = 0;
   std::int64_t end = -1;                ///< -1: to the last token stored
@@ -70,9 +70,9 @@ struct Gathered {
 };
 
 struct RequestFilter {
-  std::optional<std::uint32_t> run;
-  std::optional<std::uint64_t> serial;
-  std::string id;
+  std::optional<std::uint32_t> run{};
+  std::optional<std::uint64_t> serial{};
+  std::string id{};
 };
 
 struct ReadOptions {

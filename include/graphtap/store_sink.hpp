@@ -20,8 +20,8 @@ struct StoreOptions {
   std::uint64_t segment_bytes = 256ull << 20;   ///< a segment is closed when it would grow past this
   Durability durability = Durability::process;
   std::chrono::milliseconds sync_interval{1000};  ///< fsync at least this often, for Durability::power
-  std::string run_name;                           ///< shown by `ls`; default: model name and start time
-  Ranks ranks;                                    ///< of this process; steps carry their own as well
+  std::string run_name{};                         ///< shown by `ls`; default: model name and start time
+  Ranks ranks{};                                  ///< of this process; steps carry their own as well
 };
 
 /// Opens (or creates) the store directory for writing and begins a run. One writer a store: a lock file

@@ -12,7 +12,6 @@ static_assert(std::endian::native == std::endian::little, "segments are stored l
 
 inline constexpr std::uint16_t kMajor = 1;  // a reader refuses a higher one
 inline constexpr std::uint16_t kMinor = 0;  // a reader takes a higher one: it only adds
-inline constexpr const char* kWriterVersion = "0.1.0";
 
 inline constexpr std::uint64_t kAlign = 16;  // of frames, of their parts, and of every record's payload
 [[nodiscard]] constexpr std::uint64_t align_up(std::uint64_t bytes) noexcept {

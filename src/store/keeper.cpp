@@ -67,7 +67,8 @@ Status Keeper::take_error() {
 Status Keeper::flush() {
   if (durability_ == Durability::power) sync_files();
   std::unique_lock lock(mutex_);
-  if (!stop_ && !building_) {
+  done_wake_.wait(lock, [&] { return stage_ != Stage::starting; });
+  if (!stop_ && stage_ == Stage::ready) {
     const std::uint64_t request = ++requested_;
     wake_.notify_one();
     done_wake_.wait(lock, [&] { return done_ >= request; });
@@ -89,10 +90,10 @@ void Keeper::run() {
   try {
     prepare_index();
   } catch (const std::exception&) {
-    index_.reset();  // stays marked as not closed: the next writer builds it anew
+    give_up_index();
   }
+  set_stage(Stage::ready);
   std::unique_lock lock(mutex_);
-  building_ = false;
   for (;;) {
     const auto asked = [&] { return stop_ || requested_ > done_; };
     const auto awake = [&] { return asked() || dirty_; };
@@ -114,14 +115,26 @@ void Keeper::run() {
     if (stopping) break;
   }
   lock.unlock();
-  if (index_ && !index_->close().ok()) index_.reset();
+  if (index_ && !index_->close().ok()) give_up_index();
+}
+
+void Keeper::set_stage(Stage stage) {
+  const std::lock_guard lock(mutex_);
+  stage_ = stage;
+  done_wake_.notify_all();
+}
+
+void Keeper::give_up_index() {
+  // No index is better than half of one, and on a full disk its room is better used.
+  index_.reset();
+  remove_index(layout_.index());
 }
 
 void Keeper::work(bool force) {
   try {
     update_index(force);
   } catch (const std::exception&) {
-    index_.reset();
+    give_up_index();
   }
   std::unique_lock lock(mutex_);
   const bool due = !unsynced_.empty() && (force || Clock::now() >= first_unsynced_ + sync_interval_);
@@ -142,7 +155,10 @@ void Keeper::prepare_index() {
   }
   index = Status(Code::corrupt, "to be built anew");  // closes it
   index = Index::create(layout_.index(), store_id_);
-  if (index.ok() && index_segments(index.value(), older).ok()) index_.emplace(std::move(index).value());
+  if (!index.ok()) return;
+  index_.emplace(std::move(index).value());
+  set_stage(Stage::building);
+  if (!index_segments(*index_, older).ok()) give_up_index();
 }
 
 void Keeper::update_index(bool force) {
@@ -150,7 +166,7 @@ void Keeper::update_index(bool force) {
   const bool totals = force || now >= totals_due_;
   if (totals) totals_due_ = now + kTotals;
   const IndexBatch batch = live_.take(totals);
-  if (index_ && !index_->apply(batch).ok()) index_.reset();
+  if (index_ && !index_->apply(batch).ok()) give_up_index();
 }
 
 void Keeper::sync_files() {

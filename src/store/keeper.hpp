@@ -41,9 +41,16 @@ class Keeper {
 
  private:
   using Clock = std::chrono::steady_clock;
+  enum class Stage : std::uint8_t {
+    starting,
+    building,  // the index of older segments, which may take long
+    ready,
+  };
   void run();
   void work(bool force);
   void prepare_index();
+  void give_up_index();
+  void set_stage(Stage stage);
   void update_index(bool force);
   void sync_files();
 
@@ -67,7 +74,7 @@ class Keeper {
   Clock::time_point first_unsynced_{};
   std::uint64_t requested_ = 0;
   std::uint64_t done_ = 0;
-  bool building_ = true;
+  Stage stage_ = Stage::starting;
   bool stop_ = false;
   Status error_;
   std::thread thread_;

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "store/format.hpp"
+#include "graphtap/version.hpp"
 
 namespace graphtap::store {
 namespace {
@@ -39,7 +39,7 @@ std::string own_text() {
   std::array<char, HOST_NAME_MAX + 1> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "unknown host");
   std::string text =
-      fmt::format("pid {} on {} (graphtap {})\n", ::getpid(), host.data(), kWriterVersion);
+      fmt::format("pid {} on {} (graphtap {})\n", ::getpid(), host.data(), version());
   text.resize(kTextBytes, ' ');
   return text;
 }

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "graphtap/version.hpp"
 #include "store/keeper.hpp"
 #include "store/live_index.hpp"
 #include "store/lock.hpp"
@@ -226,7 +227,7 @@ Result<Manifest> own_manifest(FileOps& ops, const Layout& layout) {
   std::error_code error;
   if (std::filesystem::exists(layout.manifest(), error)) return read_manifest(layout);
   const Manifest manifest{random_id(), kMajor, kMinor, unix_now_ns(),
-                          std::string("graphtap ") + kWriterVersion};
+                          std::string("graphtap ") + version()};
   if (Status s = replace_file(ops, layout.manifest(), manifest_text(manifest)); !s.ok()) return s;
   return manifest;
 }
@@ -276,7 +277,7 @@ Result<std::shared_ptr<Sink>> open_sink(FileOps& ops, const std::filesystem::pat
   run.model = table.model();
   run.started_unix_ns = unix_now_ns();
   run.name = options.run_name.empty() ? default_name(table, run.started_unix_ns) : options.run_name;
-  run.graphtap_version = kWriterVersion;
+  run.graphtap_version = version();
   run.format_major = kMajor;
   run.format_minor = kMinor;
   run.ranks = options.ranks;

@@ -207,7 +207,7 @@ TEST(StoreRoundTrip, E_AStepThatContradictsItselfIsRefusedAndNothingIsStored) {
   refused(step.delivered(table), "slice");
   const HookTable other = small_table(9);
   step = make_step(other, 1, a, 0, 2, {8});
-  refused(step.delivered(other), "9 hooks");
+  refused(step.delivered(other), "a model with 10 hooks, the store of one with 4");
   DeliveredStep bare = make_step(table, 1, a, 0, 2, {0}).delivered(table);
   bare.records[0].hook = nullptr;
   refused(bare, "hook table");
