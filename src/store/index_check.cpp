@@ -55,7 +55,7 @@ class Checker {
   }
 
   bool broken(const Status& status) {
-    note(Severity::error, "cannot be read: " + status.message() + "; `graphtap index` rebuilds it");
+    note(Severity::warning, "cannot be read: " + status.message() + "; `graphtap index` rebuilds it");
     return false;
   }
 
@@ -88,7 +88,7 @@ bool check_about(Database& db, const Id& store_id, Checker& checker) {
   while (ask.value().next()) about[ask.value().text(0)] = ask.value().text(1);
   if (!ask.value().status().ok()) return checker.broken(ask.value().status());
   if (about["store"] != to_hex(store_id)) {
-    checker.note(Severity::error, "belongs to another store; `graphtap index` rebuilds it");
+    checker.note(Severity::warning, "belongs to another store; `graphtap index` rebuilds it");
     return false;
   }
   if (about["version"] != std::to_string(kIndexVersion)) {

@@ -237,7 +237,7 @@ void verify_index(const StoreCore& core, bool live, VerifyReport& report) {
   }
   Result<store::Database> db = store::Database::open_for_reading(path, live);
   if (!db.ok()) {
-    report.findings.push_back({Severity::error, "index.sqlite", 0,
+    report.findings.push_back({Severity::warning, "index.sqlite", 0,
                                db.status().message() + "; `graphtap index` rebuilds it"});
     return;
   }
