@@ -41,7 +41,7 @@ class Control : public ::testing::Test {
     server_ = ControlServer::start(*monitor_, {socket(), token}).value_or_throw();
   }
   [[nodiscard]] fs::path socket() const { return folder_ / "control"; }
-  [[nodiscard]] Json ask(const Json& request) const {
+  Json ask(const Json& request) const {
     return Json::parse(
         control_request(socket(), request.dump(), std::chrono::seconds(10)).value_or_throw());
   }
