@@ -87,7 +87,9 @@ std::shared_ptr<StepPlan> LaneCore::begin(const StepShape& shape, Stream stream)
       }
     }
     core_->reserve(*plan, plan->frames[0], demand_->priority);
-    if (!plan->frames[0].shed.empty()) refresh_captured(*plan, core_->table.size());
+    const bool all_there = std::all_of(plan->frames.begin(), plan->frames.end(),
+                                       [](const FramePlan& frame) { return frame.shed.empty(); });
+    if (!all_there) refresh_captured(*plan, core_->table.size());
   } else {
     first.ticket = next_ticket();
   }
@@ -248,6 +250,8 @@ Status LaneCore::launch(BoundGraph& graph, StepPlan* plan, Stream stream) {
   const std::lock_guard lock(gate_mutex_);  // nobody switches nodes between the choice and the launch
   const Result<Exec> exec = prepare_locked(graph, plan);
   if (!exec.ok()) return exec.status();
+  core_->notice_loss();  // while nodes were switched
+  if (core_->lost()) return {Code::device_lost, "the device was lost"};
   Status status = core_->device->launch(exec.value(), stream);
   if (status.ok()) {
     graph.launched();

@@ -134,6 +134,7 @@ Result<std::shared_ptr<FrameRing>> MonitorCore::make_staging(std::uint64_t bytes
 
 bool MonitorCore::pump_drain() {
   const std::lock_guard lock(pump_mutex_);
+  notice_loss();
   const bool moved = drain_->pump();
   if (drain_->device_lost()) registry->device_lost();
   return moved;
@@ -195,7 +196,15 @@ void MonitorCore::hand_over(EndedFrame frame) {
   if (!options.manual) wake();
 }
 
-void MonitorCore::note_error(const Status& status) { drain_->note_error(status); }
+void MonitorCore::note_error(const Status& status) {
+  drain_->note_error(status);
+  if (status.code() == Code::device_lost) registry->device_lost();
+}
+
+void MonitorCore::notice_loss() {
+  if (lost_->load(std::memory_order_acquire) || !registry->is_device_lost()) return;
+  note_error({Code::device_lost, registry->totals().last_error});
+}
 
 // ---- requests and switching ------------------------------------------------------------------------
 
@@ -243,6 +252,7 @@ Status MonitorCore::enable(LeaseSpec spec, Apply apply) {
     Status status = lane->apply_now(desired);
     if (first.ok() && !status.ok()) first = std::move(status);
   }
+  notice_loss();
   return first;
 }
 
@@ -336,7 +346,8 @@ Status MonitorCore::close(std::uint64_t deadline_ns) {
   const std::uint64_t deadline = deadline_after(deadline_ns);
   closing_.store(true, std::memory_order_release);
   wake();
-  close_status_ = finish_steps(deadline);
+  // A step that never ends must not use up the time in which the sinks are told what is missing.
+  close_status_ = finish_steps(deadline_after(deadline_ns - deadline_ns / 4));
   if (!close_status_.ok() || lost()) drain_->give_up(GapReason::shutdown);
   drain_->close();
   // Bounded: nothing new comes in, and what is given up waits for neither device nor sink.

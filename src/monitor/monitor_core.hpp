@@ -46,7 +46,12 @@ class MonitorCore : public std::enable_shared_from_this<MonitorCore> {
   void hand_over(EndedFrame frame);
   /// Counts a device error that is not already counted; remembers a lost device.
   void note_error(const Status& status);
-  [[nodiscard]] bool lost() const noexcept { return drain_->device_lost(); }
+  /// Whoever saw it: a lane, the drain or the gate.
+  [[nodiscard]] bool lost() const noexcept {
+    return lost_->load(std::memory_order_acquire) || registry->is_device_lost();
+  }
+  /// Tells everybody, if the gate was the first to see it.
+  void notice_loss();
   [[nodiscard]] bool closing() const noexcept { return closing_.load(std::memory_order_acquire); }
   /// A hook whose source is chunked may deliver fewer bytes than its rows would take.
   void set_chunked(HookId hook) noexcept { chunked_[hook].store(true, std::memory_order_relaxed); }
