@@ -129,7 +129,8 @@ class Step {
   /// Brings `graph` up to date with the plan and launches the best exec for it on the step's stream.
   /// Errors: the device's, if the launch itself failed.
   Status launch(BoundGraph& graph);
-  /// The same without the launch, for engines that launch themselves: the exec to launch now.
+  /// The same without the launch, for engines that launch themselves: the exec to launch now. An Apply::now
+  /// from another thread may come between this and the launch; what it switched off is then missing in this step.
   [[nodiscard]] Result<Exec> prepare(BoundGraph& graph);
   /// The engine ran something else than was planned: nothing of this step is delivered.
   void invalidate(GapReason reason = GapReason::mismatch) noexcept;

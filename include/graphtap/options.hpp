@@ -56,11 +56,14 @@ struct MonitorOptions {
 /// What `bind` is told of a graph.
 struct BindOptions {
   std::string name;              ///< for statistics, e.g. "decode[8]"
-  /// The exec that its owner launches now; asked before each launch, so that a replaced exec is noticed.
+  /// The exec that its owner launches now; asked before each launch, by Apply::now, and when the handle goes,
+  /// so that a replaced exec is noticed. Must not call the monitor.
   /// Returning 0 says that the graph is gone (A16): the soft gate serves what still replays.
   std::function<Exec()> current_exec;
   std::uint64_t instantiate_flags = 0;  ///< those the owner used
-  bool keep_owner_exec = false;  ///< launches must go through the owner's exec (RNG state, allocations)
+  /// Launches must go through the owner's exec: it has RNG state or allocations, or its parameters were changed
+  /// after it was instantiated.
+  bool keep_owner_exec = false;
 };
 
 }  // namespace graphtap
