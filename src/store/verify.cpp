@@ -28,8 +28,7 @@ using store::Segment;
 
 class Verifier {
  public:
-  Verifier(const StoreCore& core, bool deep, VerifyReport& report)
-      : core_(core), deep_(deep), report_(report) {}
+  Verifier(bool deep, VerifyReport& report) : deep_(deep), report_(report) {}
 
   void run(const RunState& run);
 
@@ -44,7 +43,6 @@ class Verifier {
   void count(std::span<const StoredSlice> slices, std::uint64_t records, std::uint64_t gaps);
   void requests(const RunState& run);
 
-  const StoreCore& core_;
   const bool deep_;
   VerifyReport& report_;
   store::StepDecoder decoder_;
@@ -261,7 +259,7 @@ Result<VerifyReport> verify_store(const std::filesystem::path& directory, bool d
   VerifyReport report;
   report.segments = core.segments().all().size();
   for (const auto& segment : core.segments().all()) store::verify_footer(*segment, report.findings);
-  Verifier verifier(core, deep, report);
+  Verifier verifier(deep, report);
   for (const RunState* run : core.runs()) verifier.run(*run);
   verify_index(core, live, report);
   const std::vector<Finding> met = core.findings(live);
