@@ -87,6 +87,7 @@ class Device {
   virtual Status produce(const ProducerCall& call, Stream stream) = 0;
 
   // Capture and graphs.
+  /// Errors: device_error for a capture that an illegal call has invalidated.
   virtual Result<CaptureState> capture_state(Stream stream) = 0;
   /// The node just captured on `stream`: its only tail dependency. Errors: unsupported if there are several.
   virtual Result<Node> captured_tail(Stream stream) = 0;

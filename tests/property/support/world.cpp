@@ -90,13 +90,15 @@ void World::make_monitor() {
   sink_ = std::make_shared<CheckingSink>(table_);
   sink_->strict = !trouble_.faults && !trouble_.lost;
   if (trouble_.failing_sink) sink_->fail_every = 2 + random_.below(4);
-  monitor_ = std::make_unique<Monitor>(device_, table_, options_,
-                                       std::vector<std::shared_ptr<Sink>>{sink_});
-  default_lease_.hooks = table_.all();
   for (int i = 0; i < 3; ++i) streams_.push_back(device_->create_stream().value());
+  despite_refusals([&] {
+    monitor_ = std::make_unique<Monitor>(device_, table_, options_,
+                                         std::vector<std::shared_ptr<Sink>>{sink_});
+  });
+  default_lease_.hooks = table_.all();
   lanes_.resize(1 + random_.below(2));
   for (LaneWorld& lane : lanes_) {
-    lane.lane = monitor_->make_lane();
+    despite_refusals([&] { lane.lane = monitor_->make_lane(); });
     lane.stream = streams_[random_.below(3)];
     lane.eager_input = engine_memory(sizeof(Input));
   }
@@ -104,6 +106,24 @@ void World::make_monitor() {
     const std::size_t graphs = 1 + random_.below(3);
     for (std::size_t i = 0; i < graphs; ++i) capture(lane);
   }
+}
+
+// What throws when the device refuses leaves nothing behind, and works once the device does.
+template <class Work>
+void World::despite_refusals(Work work) {
+  for (int attempt = 0; trouble_.faults && attempt < 4; ++attempt) {
+    for (const Call call : {Call::allocate, Call::allocate_pinned, Call::create_stream}) {
+      device_->faults().set_rate(call, 0.3, FaultMode::before);
+    }
+    try {
+      work();
+      device_->faults().clear();
+      return;
+    } catch (const Error&) {
+      device_->faults().clear();
+    }
+  }
+  work();
 }
 
 template <class Call>
@@ -187,7 +207,6 @@ void World::capture(LaneWorld& lane) {
   auto graph = std::make_unique<Captured>();
   graph->capacity = static_cast<std::uint32_t>(4 + random_.below(kMostRows - 3));
   graph->input = engine_memory(sizeof(Input));
-  set_faults(false);  // an engine that cannot capture has no graph: nothing to watch
   insist([&] { return device_->begin_capture(lane.stream); });
   std::map<HookId, std::uint16_t> calls;
   for (const Hook& hook : table_.hooks()) {
@@ -209,11 +228,13 @@ void World::capture(LaneWorld& lane) {
   const auto captured = device_->end_capture(lane.stream);
   if (!captured.ok()) return;  // the device was lost meanwhile
   graph->graph = captured.value();
-  const auto exec = device_->instantiate(graph->graph, 0);
-  if (!exec.ok()) return;
-  graph->exec = exec.value();
+  insist([&] {
+    const auto exec = device_->instantiate(graph->graph, 0);
+    if (exec.ok()) graph->exec = exec.value();
+    return exec.status();
+  });
+  if (graph->exec == Exec{}) return;
   if (trouble_.violations && random_.chance(0.15)) swap_ids(*graph);
-  set_faults(true);
   if (!random_.chance(0.1)) {  // the others stay unbound: the soft gate serves them
     BindOptions bind;
     bind.name = fmt::format("graph {}", next_name_++);

@@ -88,6 +88,8 @@ class World {
   void check_quiet(const char* when);
   void finish();
   std::byte* engine_memory(std::size_t bytes);
+  template <class Work>
+  void despite_refusals(Work work);
   template <class Call>
   void insist(Call call);  // an engine retries its own device calls until they go through
 
