@@ -10,6 +10,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/subcommands.hpp"
 #include "cli/values.hpp"
+#include "cli/watched_sink.hpp"
 #include "graphtap/store_sink.hpp"
 #include "plan/wire.hpp"
 
@@ -87,11 +88,25 @@ void check_ring(const GraphOptions& graph, const HookTable& table, const Schedul
                   graph.ring_bytes, least, (least + 1023) / 1024));
 }
 
-Exit verdict(const std::vector<GraphTierResult>& results) {
+std::shared_ptr<WatchedSink> open_store(const Options& options, const HookTable& table,
+                                        GateTier tier) {
+  if (!options.store) return nullptr;
+  StoreOptions store;
+  store.run_name = fmt::format("graph, tier {}", to_string(tier));
+  return std::make_shared<WatchedSink>(
+      open_store_sink(*options.store, table, store).value_or_throw());
+}
+
+Exit verdict(const std::vector<GraphTierResult>& results, Console& console) {
   for (const GraphTierResult& result : results) {
+    for (const auto& [status, what] : {std::pair{&result.stored, "the store lost records"},
+                                       std::pair{&result.closed, "not everything was delivered"}}) {
+      if (status->ok()) continue;
+      console.err << "graphtap: " << what << ": " << status->message() << '\n';
+      return exit_for(status->code());
+    }
     const CheckCounts check = result.check();
     if (check.wrong + check.unaccounted + check.missing > 0) return Exit::damaged;
-    if (!result.closed.ok()) return exit_for(result.closed.code());
   }
   return !results.empty() && results.back().interrupted ? Exit::interrupted : Exit::ok;
 }
@@ -106,25 +121,20 @@ Exit graph(const Options& options, Console& console) {
   check_ring(graph, table, schedule);
 
   const bool text = !options.json && !options.quiet;
-  if (text) console.out << graph_head_text(graph, table) << std::flush;
   std::vector<GraphTierResult> results;
   const InterruptGuard guard;
   for (const GateTier tier : wanted) {
-    std::vector<std::shared_ptr<Sink>> sinks;
-    if (options.store) {
-      StoreOptions store;
-      store.run_name = fmt::format("graph, tier {}", to_string(tier));
-      sinks.push_back(open_store_sink(*options.store, table, store).value_or_throw());
-    }
+    const std::shared_ptr<WatchedSink> store = open_store(options, table, tier);
+    if (text && results.empty()) console.out << graph_head_text(graph, table) << std::flush;
     {
       ProgressLine progress(console, text);
-      results.push_back(
-          run_graphs(graph, table, schedule, tier, std::move(sinks), [&](std::uint64_t step) {
-            progress.show(fmt::format("tier {}: step {}", to_string(tier), step));
-          }));
+      results.push_back(run_graphs(graph, table, schedule, tier, store, [&](std::uint64_t step) {
+        progress.show(fmt::format("tier {}: step {}", to_string(tier), step));
+      }));
     }
-    if (text) console.out << graph_tier_text(results.back()) << std::flush;
-    if (results.back().interrupted) break;
+    const GraphTierResult& result = results.back();
+    if (text) console.out << graph_tier_text(result) << std::flush;
+    if (result.interrupted || !result.stored.ok()) break;
   }
   if (options.json) {
     console.out << graph_json(graph, schedule, results).dump(2) << '\n';
@@ -136,7 +146,7 @@ Exit graph(const Options& options, Console& console) {
     }
     if (options.store) console.out << "store: " << *options.store << '\n';
   }
-  return verdict(results);
+  return verdict(results, console);
 }
 
 }  // namespace

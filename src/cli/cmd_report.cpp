@@ -85,7 +85,8 @@ Exit report(const Options& options, Console& console) {
   for (const auto& [serial, text] : transcript.value().requests) {
     // The last token was never fed back: it has no rows.
     const auto tokens = static_cast<std::int64_t>(text.tokens.size());
-    wanted.lengths[serial] = tokens > static_cast<std::int64_t>(text.prompt_tokens) ? tokens - 1 : tokens;
+    wanted.lengths[serial] =
+        tokens > static_cast<std::int64_t>(text.prompt_tokens) ? tokens - 1 : tokens;
   }
   const ReportData data = collect_report(*reader, *run, wanted);
   const std::string page = report_page(data, transcript.value());

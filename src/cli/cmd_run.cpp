@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <sstream>
 #include <system_error>
 
 #include "base/near_match.hpp"
@@ -17,7 +18,7 @@ namespace graphtap::cli {
 namespace {
 
 struct Options {
-  std::optional<std::string> model, map, hooks, threads, sequences, name, prompt_file;
+  std::optional<std::string> model, map, hooks, threads, sequences, name, prompt_file, control;
   std::vector<std::string> prompts, at;
   std::string store = "graphtap-store", policy = "lossless", eager = "same";
   std::string ring = "64MiB", max_tokens = "32", batch = "128", context = "2048";
@@ -60,9 +61,11 @@ std::string read_prompts(const std::string& path, Console& console) {
                                                     human_bytes(kMostPromptBytes)));
   }
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw Error(Code::io_error, fmt::format("--prompt-file {} cannot be read", path));
-  return text;
+  std::ostringstream text;
+  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (file.bad() || !file.is_open() || !text)
+    throw Error(Code::io_error, fmt::format("--prompt-file {} cannot be read", path));
+  return std::move(text).str();
 }
 
 std::vector<RunPrompt> prompts(const Options& options, Console& console) {
@@ -124,6 +127,7 @@ RunOptions read(const Options& options, Console& console) {
   run.quiet = options.quiet;
   run.transcript = !options.no_transcript;
   run.name = options.name.value_or("");
+  run.control = options.control.value_or("");
   if (!options.no_store) {
     if (options.store.empty())
       throw Error(Code::invalid_argument, "--store is empty; name a directory");
@@ -168,6 +172,8 @@ Action setup_run(CLI::App& app) {
   add_text(app, "--context", options->context, "N", "tokens that all running requests share");
   add_text(app, "--sequences", options->sequences, "N",
            "requests that run at once (default: up to 8)");
+  add_text(app, "--control", options->control, "SOCKET",
+           "listen here for `graphtap ctl`: switch hooks while it generates");
   add_flag(app, "--json", options->json, "print one JSON document");
   add_flag(app, "--quiet", options->quiet, "no progress, answers or hints");
   add_examples(app, kExamples);

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
+#include "cli/show_rows.hpp"
 #include "cli/store_words.hpp"
 #include "cli/subcommands.hpp"
-#include "cli/tensor_values.hpp"
 #include "cli/text_table.hpp"
 #include "cli/values.hpp"
 
@@ -35,36 +33,6 @@ Examples:
   graphtap show store --hooks logits --values 8 --limit 20
   graphtap show store --request chat-7 --hooks resid_pre:24 --values 4096 --json)";
 
-/// One row of a record, with what is said of it.
-struct Row {
-  std::uint32_t run = 0;
-  std::uint64_t serial = 0;
-  std::string request;
-  std::string hook;
-  std::uint16_t ordinal = 0;
-  std::int64_t token = 0;
-  std::uint64_t step = 0;
-  StepKind kind = StepKind::graph;
-  std::string notes;
-  RowStats stats;
-  std::vector<double> values;
-};
-
-/// Gaps of one hook type with one reason.
-struct GapLine {
-  std::set<int> layers;
-  std::set<std::string> requests;
-  std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
-  std::uint64_t count = 0;
-};
-using Gaps = std::map<std::pair<std::string, GapReason>, GapLine>;
-
-struct Found {
-  std::vector<Row> rows;
-  std::uint64_t further = 0;  ///< rows beyond the limit
-  Gaps gaps;
-};
-
 Query make_query(const Options& options) {
   Query query;
   if (options.run) {
@@ -81,56 +49,11 @@ Query make_query(const Options& options) {
   return query;
 }
 
-std::string notes_of(const RecordView& record) {
-  std::string notes;
-  const auto add = [&](bool holds, std::string_view word) {
-    if (holds) notes += fmt::format("{}{}", notes.empty() ? "" : ", ", word);
-  };
-  add(has(record.flags, RowFlags::recomputed), "recomputed");
-  add(record.rejected, "rejected");
-  add(!record.rejected && has(record.flags, RowFlags::speculative), "speculative");
-  add(record.request == 0, "unattributed");
-  return notes;
-}
-
-void add_rows(const RecordView& record, std::size_t values, std::uint64_t limit, Found& found) {
-  for (std::uint32_t i = 0; i < record.rows; ++i) {
-    if (found.rows.size() >= limit) {
-      found.further += record.rows - i;
-      return;
-    }
-    const std::span<const std::byte> data =
-        record.data.subspan(i * record.row_bytes, record.row_bytes);
-    found.rows.push_back({record.run->number, record.request, std::string(record.request_id),
-                          record.hook->name, record.ordinal, record.first_token + i,
-                          record.step.step, record.step.kind, notes_of(record),
-                          row_stats(record.hook->dtype, data),
-                          row_values(record.hook->dtype, data, values)});
-  }
-}
-
-Found find(const StoreReader& reader, const Query& query, std::size_t values, std::uint64_t limit) {
-  Found found;
-  RecordCursor records = reader.read(query).value_or_throw();
-  for (RecordView record; records.next(record);) add_rows(record, values, limit, found);
-  GapCursor gaps = reader.gaps(query).value_or_throw();
-  for (GapView gap; gaps.next(gap);) {
-    GapLine& line = found.gaps[{gap.hook->type, gap.reason}];
-    if (gap.hook->layer >= 0) line.layers.insert(gap.hook->layer);
-    ++line.count;
-    if (gap.request == 0) continue;
-    line.requests.insert(std::string(gap.request_id));
-    line.begin = std::min(line.begin, gap.first_token);
-    line.end = std::max(line.end, gap.first_token + gap.rows);
-  }
-  return found;
-}
-
 std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.5g}", value) : fmt::format("{}", value);
 }
 
-std::string values_text(const Row& row) {
+std::string values_text(const ShownRow& row) {
   std::string text;
   for (const double value : row.values) text += (text.empty() ? "" : " ") + number(value);
   if (row.values.size() < row.stats.values) text += text.empty() ? "" : " …";
@@ -138,18 +61,19 @@ std::string values_text(const Row& row) {
 }
 
 template <class Value>
-bool all_equal(const std::vector<Row>& rows, Value value) {
+bool all_equal(const std::vector<ShownRow>& rows, Value value) {
   return std::all_of(rows.begin(), rows.end(),
-                     [&](const Row& row) { return value(row) == value(rows.front()); });
+                     [&](const ShownRow& row) { return value(row) == value(rows.front()); });
 }
 
-std::string rows_text(const std::vector<Row>& rows) {
+std::string rows_text(const std::vector<ShownRow>& rows) {
   if (rows.empty()) return {};
   // What all rows share is said once, above.
-  const bool one_run = all_equal(rows, [](const Row& r) { return r.run; });
-  const bool one_request = one_run && all_equal(rows, [](const Row& r) { return r.serial; });
-  const bool one_hook = all_equal(rows, [](const Row& r) { return std::pair(r.hook, r.ordinal); });
-  const auto with_ordinal = [](const Row& row) {
+  const bool one_run = all_equal(rows, [](const ShownRow& r) { return r.run; });
+  const bool one_request = one_run && all_equal(rows, [](const ShownRow& r) { return r.serial; });
+  const bool one_hook =
+      all_equal(rows, [](const ShownRow& r) { return std::pair(r.hook, r.ordinal); });
+  const auto with_ordinal = [](const ShownRow& row) {
     return row.ordinal == 0 ? row.hook : fmt::format("{} (#{})", row.hook, row.ordinal);
   };
   std::string text;
@@ -171,7 +95,7 @@ std::string rows_text(const std::vector<Row>& rows) {
                    {"mean", true},
                    {"values"},
                    {"notes"}});
-  for (const Row& row : rows) {
+  for (const ShownRow& row : rows) {
     std::string notes = row.notes;
     if (row.stats.not_finite > 0) {
       notes += fmt::format("{}{} not finite", notes.empty() ? "" : ", ", row.stats.not_finite);
@@ -188,9 +112,9 @@ std::string rows_text(const std::vector<Row>& rows) {
   return text + table.text();
 }
 
-std::string gaps_text(const Gaps& gaps) {
+std::string gaps_text(const ShownRows& found) {
   std::string text;
-  for (const auto& [key, line] : gaps) {
+  for (const auto& [key, line] : found.gaps) {
     const std::vector<int> layers(line.layers.begin(), line.layers.end());
     text += fmt::format("gap: {}{}{}", key.first, layers.empty() ? "" : ":", ranges(layers));
     if (line.end > line.begin)
@@ -201,10 +125,10 @@ std::string gaps_text(const Gaps& gaps) {
   return text;
 }
 
-Json to_json(const Found& found) {
+Json to_json(const ShownRows& found) {
   Json rows = Json::array(), gaps = Json::array();
   const auto finite = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
-  for (const Row& row : found.rows) {
+  for (const ShownRow& row : found.rows) {
     Json values = Json::array();
     for (const double value : row.values) values.push_back(finite(value));
     rows.push_back({{"run", row.run},
@@ -239,7 +163,7 @@ Exit show(const Options& options, Console& console) {
   const std::size_t values = parse_count("--values", options.values, 0, 1u << 24);
   const std::uint64_t limit = parse_count("--limit", options.limit, 1, 10'000'000);
   const auto reader = open_store(options.store);
-  const Found found = find(*reader, query, values, limit);
+  const ShownRows found = find_rows(*reader, query, values, limit);
   if (options.json) {
     console.out << to_json(found).dump(2) << '\n';
   } else {
@@ -248,7 +172,7 @@ Exit show(const Options& options, Console& console) {
       console.out << fmt::format("{} more; narrow it down, or raise --limit\n",
                                  counted(found.further, "row"));
     }
-    console.out << gaps_text(found.gaps);
+    console.out << gaps_text(found);
     if (found.rows.empty() && found.gaps.empty()) {
       console.out
           << "nothing stored matches: no such token was captured while that hook was enabled; "

@@ -14,7 +14,7 @@ constexpr ExitMeaning kMeanings[] = {
     {Exit::unsupported, "unsupported",
      "a newer format, a model without a hook map, or a build without the engine"},
     {Exit::corrupt, "corrupt", "a file cannot be what it claims to be: manifest, model"},
-    {Exit::exhausted, "exhausted", "disk, memory, ring or context is full"},
+    {Exit::exhausted, "exhausted", "disk, memory or the payload ring is full"},
     {Exit::timeout, "timeout", "a deadline passed before everything was delivered"},
     {Exit::io_error, "io_error", "the operating system refused a read or a write"},
     {Exit::device, "device", "the device or the engine failed"},

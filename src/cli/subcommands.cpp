@@ -10,6 +10,7 @@ constexpr Subcommand kSubcommands[] = {
     {"show", "Show captured values: norms, extremes, numbers, gaps", setup_show},
     {"verify", "Check a store without changing it", setup_verify},
     {"report", "Draw a store as one HTML page: layer × token heat maps", setup_report},
+    {"ctl", "Switch the hooks of a serving process through its control socket", setup_ctl},
     {"index", "Rebuild a store's SQLite index from its segments", setup_index},
 };
 

@@ -13,6 +13,7 @@ Action setup_ls(CLI::App& app);
 Action setup_show(CLI::App& app);
 Action setup_verify(CLI::App& app);
 Action setup_report(CLI::App& app);
+Action setup_ctl(CLI::App& app);
 Action setup_index(CLI::App& app);
 
 struct Subcommand {

@@ -36,6 +36,7 @@ class TotalsSink final : public Sink {
   [[nodiscard]] std::string name() const override { return "totals"; }
   Status write(const DeliveredStep& step) override;
 
+  /// One entry for each hook; they point into this sink.
   [[nodiscard]] std::vector<HookTotals> totals() const;
   [[nodiscard]] std::uint64_t bytes() const;  ///< payload bytes so far
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kStepsAhead = 4;  // launches in flight, as an engine would have
 
-constexpr std::chrono::minutes kDeadline{2};  // to deliver what is in flight at the end
+constexpr std::chrono::seconds kDeadline{120};  // to deliver what is in flight at the end
 
 using Clock = std::chrono::steady_clock;
 
@@ -36,7 +36,7 @@ double median(std::vector<double>& values) {
 class GraphRun {
  public:
   GraphRun(const GraphOptions& options, const HookTable& table, const Schedule& schedule,
-           GateTier tier, std::vector<std::shared_ptr<Sink>> sinks)
+           GateTier tier, std::shared_ptr<WatchedSink> store)
       : options_(options),
         table_(table),
         schedule_(schedule),
@@ -45,6 +45,7 @@ class GraphRun {
         traffic_(options.traffic),
         checker_(std::make_shared<Checker>(table, options.shape)),
         totals_(std::make_shared<TotalsSink>(table)),
+        store_(std::move(store)),
         decoder_(device_, table_, options.shape,
                  std::max(options.batches.back(), options.traffic.chunk), stream_) {
     MonitorOptions monitor;
@@ -53,9 +54,10 @@ class GraphRun {
     monitor.policy = options.policy;
     monitor.eager = options.eager;
     monitor.tier = tier;
+    monitor.retry = WatchedSink::retry();
     monitor.settle_launches = options.settle;
-    sinks.push_back(checker_);
-    sinks.push_back(totals_);
+    std::vector<std::shared_ptr<Sink>> sinks{checker_, totals_};
+    if (store_) sinks.push_back(store_);
     monitor_ = std::make_unique<Monitor>(device_, table, std::move(monitor), std::move(sinks));
     lane_ = monitor_->make_lane();
     for (const std::uint32_t rows : options.batches) decoder_.capture(*lane_, rows);
@@ -92,6 +94,7 @@ class GraphRun {
   Traffic traffic_;
   const std::shared_ptr<Checker> checker_;
   const std::shared_ptr<TotalsSink> totals_;
+  const std::shared_ptr<WatchedSink> store_;
   std::unique_ptr<Monitor> monitor_;
   std::shared_ptr<Lane> lane_;
   Decoder decoder_;  // before monitor and device
@@ -107,6 +110,7 @@ GraphTierResult GraphRun::run(const std::function<void(std::uint64_t)>& progress
       result_.interrupted = true;
       break;
     }
+    if (store_ && store_->broken()) break;
     const auto work = traffic_.next();
     if (!work) break;
     // Step 0's set is the monitor's own; every later switch is one call, between two launches.
@@ -231,10 +235,11 @@ void GraphRun::finish() {
   device_->run_until_idle();
   for (const Event event : in_flight_) device_->destroy_event(event);
   in_flight_.clear();
-  result_.closed = monitor_->close(kDeadline);
+  result_.closed = close_monitor(*monitor_, store_.get(), kDeadline);
   checker_->finish();
   result_.stats = monitor_->stats();
-  result_.totals = totals_->totals();
+  if (store_) result_.stored = store_->lost(result_.stats);
+  result_.totals = group_totals(totals_->totals());
   result_.examples = checker_->examples();
   const CapturedDecode& decode = decoder_.decodes().front();
   result_.graph_nodes = decode.nodes;
@@ -282,9 +287,9 @@ std::uint64_t largest_graph_step(const GraphOptions& options, const HookTable& t
 
 GraphTierResult run_graphs(const GraphOptions& options, const HookTable& table,
                            const Schedule& schedule, GateTier tier,
-                           std::vector<std::shared_ptr<Sink>> sinks,
+                           const std::shared_ptr<WatchedSink>& store,
                            const std::function<void(std::uint64_t)>& progress) {
-  return GraphRun(options, table, schedule, tier, std::move(sinks)).run(progress);
+  return GraphRun(options, table, schedule, tier, store).run(progress);
 }
 
 }  // namespace graphtap::cli

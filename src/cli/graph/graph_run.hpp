@@ -10,6 +10,7 @@
 #include "cli/graph/traffic.hpp"
 #include "cli/schedule.hpp"
 #include "cli/totals.hpp"
+#include "cli/watched_sink.hpp"
 #include "graphtap/options.hpp"
 #include "graphtap/stats.hpp"
 
@@ -47,10 +48,11 @@ struct GraphTierResult {
   std::uint64_t joined = 0, finished = 0, preempted = 0;
   std::size_t graph_nodes = 0, producer_nodes = 0;  ///< of one captured decode step
   std::vector<GraphPhase> phases;
-  std::vector<HookTotals> totals;
+  std::vector<TotalsRow> totals;
   Stats stats;
   std::vector<std::string> examples;  ///< wrong records, in words
   Status closed;                      ///< of Monitor::close
+  Status stored;                      ///< why the store lost something
   bool interrupted = false;
 
   [[nodiscard]] CheckCounts check() const;
@@ -63,11 +65,12 @@ struct GraphTierResult {
                                                const Schedule& schedule);
 
 /// Runs the request mix on the host device's graphs under one tier. Everything goes through the
-/// public Monitor API, as an engine would call it; `sinks` get what the checker gets. Errors
-/// (thrown): those of Monitor.
+/// public Monitor API, as an engine would call it; `store` (may be null) gets what the checker
+/// gets, and the run ends early if it takes nothing any more. `progress` is told the number of
+/// steps after each. Errors (thrown): those of Monitor.
 [[nodiscard]] GraphTierResult run_graphs(const GraphOptions& options, const HookTable& table,
                                          const Schedule& schedule, GateTier tier,
-                                         std::vector<std::shared_ptr<Sink>> sinks,
-                                         const std::function<void(std::uint64_t step)>& progress);
+                                         const std::shared_ptr<WatchedSink>& store,
+                                         const std::function<void(std::uint64_t steps)>& progress);
 
 }  // namespace graphtap::cli

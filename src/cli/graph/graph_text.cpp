@@ -103,7 +103,6 @@ std::string graph_tier_text(const GraphTierResult& result) {
     text += fmt::format("  {} in {} is switched by the plan alone: {}\n", hook.hook, hook.graph,
                         hook.reason);
   }
-  if (!result.closed.ok()) text += fmt::format("  not delivered: {}\n", result.closed.message());
   return text;
 }
 
@@ -162,7 +161,7 @@ nlohmann::json graph_json(const GraphOptions& options, const Schedule& schedule,
                      {"graph_nodes", result.graph_nodes},
                      {"producer_nodes", result.producer_nodes},
                      {"phases", std::move(phases)},
-                     {"totals", totals_json(group_totals(result.totals))},
+                     {"totals", totals_json(result.totals)},
                      {"switches", stats.switches},
                      {"nodes_changed", stats.nodes_changed},
                      {"exec_swaps", stats.exec_swaps},

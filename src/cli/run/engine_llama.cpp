@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "cli/transcript.hpp"
 #include "cli/values.hpp"
 #include "cli/watched_sink.hpp"
+#include "graphtap/control.hpp"
 #include "graphtap/host_device.hpp"
 #include "graphtap/store_reader.hpp"
 #include "graphtap/store_sink.hpp"
@@ -51,7 +53,8 @@ class LlamaRun {
   std::unique_ptr<Schedule> schedule_;
   std::shared_ptr<WatchedSink> store_;
   std::shared_ptr<TotalsSink> totals_;
-  std::unique_ptr<Monitor> monitor_;  // goes before the session, which it does not need
+  std::unique_ptr<Monitor> monitor_;        // goes before the session, which it does not need
+  std::unique_ptr<ControlServer> control_;  // and this before the monitor
   Clock::time_point started_;
   RunResult result_;
 };
@@ -109,9 +112,15 @@ void LlamaRun::start() {
   monitor.ring_bytes = options_.ring_bytes;
   monitor.policy = options_.policy;
   monitor.eager = options_.eager;
+  monitor.retry = WatchedSink::retry();
   monitor_ =
       std::make_unique<Monitor>(make_host_device(), table, std::move(monitor), std::move(sinks));
   if (const Status status = session_->attach(*monitor_); !status.ok()) throw Error(status);
+  if (!options_.control.empty()) {
+    const char* token = std::getenv("GRAPHTAP_TOKEN");
+    control_ = ControlServer::start(*monitor_, {options_.control, token != nullptr ? token : ""})
+                   .value_or_throw();
+  }
 }
 
 void LlamaRun::generate() {
@@ -125,9 +134,11 @@ void LlamaRun::generate() {
   };
   callbacks.after_step = [this](const llama::StepReport& report) { show_progress(report.step); };
   started_ = Clock::now();
-  for (;;) {
-    if (InterruptGuard::asked() && !result_.interrupted) {
-      result_.interrupted = true;
+  for (bool ended = false;;) {
+    const bool interrupted = InterruptGuard::asked();
+    if ((interrupted || (store_ && store_->broken())) && !ended) {
+      ended = true;
+      result_.interrupted = interrupted;
       for (const llama::Generation& generation : session_->generations()) {
         session_->cancel(generation.number);
       }
@@ -179,16 +190,12 @@ void LlamaRun::finish() {
   result_.mismatched = stats.mismatched_steps;
   for (const llama::Generation& generation : session_->generations()) note_request(generation);
   progress_.show("delivering what was captured", true);
-  result_.closed = monitor_->close(kDeadline);
+  control_.reset();
+  result_.closed = close_monitor(*monitor_, store_.get(), kDeadline);
   progress_.clear();
   result_.stats = monitor_->stats();
-  result_.totals = totals_->totals();
-  for (const SinkStats& sink : result_.stats.sinks) {
-    if (store_ && sink.name == store_->name() && sink.lost_steps > 0) {
-      result_.stored = store_->last_error();
-      if (result_.stored.ok()) result_.stored = Status(Code::io_error, sink.last_error);
-    }
-  }
+  result_.totals = group_totals(totals_->totals());
+  if (store_) result_.stored = store_->lost(result_.stats);
   if (options_.store) write_texts();
 }
 
@@ -256,6 +263,7 @@ Exit LlamaRun::run() {
   const InterruptGuard guard;
   load();
   progress_.clear();
+  if (InterruptGuard::asked()) return Exit::interrupted;
   if (options_.list_hooks) return list_hooks(*session_, options_.json, console_);
   schedule_ = std::make_unique<Schedule>(
       options_.hooks, options_.at, session_->table(),

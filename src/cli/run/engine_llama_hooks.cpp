@@ -88,19 +88,22 @@ Exit list_hooks(const llama::LlamaSession& session, bool json, Console& console)
 
 void check_ring(const RunOptions& options, const HookTable& table, const Schedule& schedule) {
   const HookSet every = options.eager == EagerPolicy::all ? table.all() : table.none();
+  std::uint64_t least = 0;
+  std::string hook;
   for (const Switch& entry : schedule.switches()) {
     for (const HookId id : (entry.hooks | every).ids()) {
-      const std::uint64_t least =
+      const std::uint64_t bytes =
           frame_prologue(StepKind::eager, table.slots()) +
           wire::record_bytes(table[id].row_bytes(static_cast<std::int64_t>(options.context)));
-      if (least <= options.ring_bytes) continue;
-      throw Error(
-          Code::invalid_argument,
-          fmt::format("--ring is {} bytes, but one row of {} takes {}; give it at least {}KiB, "
-                      "or leave that hook out",
-                      options.ring_bytes, table[id].name, least, (least + 1023) / 1024));
+      if (bytes > least) hook = table[id].name;
+      least = std::max(least, bytes);
     }
   }
+  if (least <= options.ring_bytes) return;
+  throw Error(Code::invalid_argument,
+              fmt::format("--ring is {} bytes, but one row of {} takes {}; give it at least {}KiB, "
+                          "or leave that hook out",
+                          options.ring_bytes, hook, least, (least + 1023) / 1024));
 }
 
 }  // namespace graphtap::cli

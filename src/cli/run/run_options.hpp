@@ -26,6 +26,7 @@ struct RunOptions {
   std::vector<std::string> at;
   std::optional<std::filesystem::path> store;  ///< none: what is captured is counted and dropped
   std::string name;                            ///< of the run
+  std::filesystem::path control;               ///< socket for `graphtap ctl`; empty: none
   bool transcript = true;
   Policy policy = Policy::lossless;
   EagerPolicy eager = EagerPolicy::same;

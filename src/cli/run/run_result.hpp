@@ -28,7 +28,7 @@ struct RunResult {
   std::vector<RunRequest> requests;
   std::uint64_t steps = 0, generated = 0, mismatched = 0;
   double seconds = 0;
-  std::vector<HookTotals> totals;
+  std::vector<TotalsRow> totals;
   Stats stats;
   std::string store;  ///< empty: none
   std::uint32_t run_number = 0;

@@ -57,7 +57,7 @@ std::string shell_word(const std::string& path) {
 std::string run_text(const RunResult& result, const Schedule& schedule, bool quiet) {
   std::string text;
   if (!quiet) text += answers(result) + switches(result, schedule) + "\ncaptured\n";
-  text += totals_text(group_totals(result.totals), quiet ? 0 : 2);
+  text += totals_text(result.totals, quiet ? 0 : 2);
   if (!quiet) text += '\n' + speed(result) + '\n';
   if (result.mismatched > 0) {
     text += fmt::format("{} ran other tokens than were planned; their records were given up\n",
@@ -96,7 +96,7 @@ nlohmann::json run_json(const RunResult& result, const Schedule& schedule) {
           {"generated_tokens", result.generated},
           {"seconds", result.seconds},
           {"mismatched_steps", result.mismatched},
-          {"captured", totals_json(group_totals(result.totals))},
+          {"captured", totals_json(result.totals)},
           {"planned", total.planned},
           {"delivered", total.delivered},
           {"missing", total.missing()},

@@ -1,0 +1,197 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "graphtap/store_reader.hpp"
+#include "unit/cli/sample_store.hpp"
+
+namespace graphtap::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+Json json_of(const CommandResult& result) {
+  EXPECT_EQ(result.err, "");
+  const Json json = Json::parse(result.out, nullptr, false);
+  EXPECT_FALSE(json.is_discarded()) << result.out;
+  return json;
+}
+
+// Flips one bit in the payload of the last record of the store's last segment.
+void damage(const std::string& store) {
+  const std::string segment = store + "/segments/000001.gts";
+  const auto reader = StoreReader::open(store);
+  ASSERT_TRUE(reader.ok());
+  std::fstream file(segment, std::ios::in | std::ios::out | std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  // token_ids of step 7 are 2 and 107.
+  const std::int32_t tokens[2] = {2, 107};
+  const std::size_t at =
+      bytes.rfind(std::string(reinterpret_cast<const char*>(tokens), sizeof(tokens)));
+  ASSERT_NE(at, std::string::npos);
+  file.clear();
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(bytes[at] ^ 1));
+}
+
+TEST(Ls, ListsRunsRequestsAndHooks) {
+  SampleStore store;
+  store.close();
+  const CommandResult result = call({"ls", store.path});
+  EXPECT_EQ(result.exit, Exit::ok) << result.err;
+  for (const char* words : {"1 run", "nobody is writing", "sample & run", "closed", "alpha",
+                            "1 gap", "beta", "unfinished", "resid_pre", "0,3"}) {
+    EXPECT_NE(result.out.find(words), std::string::npos) << words << "\n" << result.out;
+  }
+  const Json json = json_of(call({"ls", store.path, "--json"}));
+  ASSERT_EQ(json["runs"].size(), 1u);
+  const Json& run = json["runs"][0];
+  EXPECT_EQ(run["shed"], 1);
+  ASSERT_EQ(run["requests"].size(), 2u);
+  EXPECT_EQ(run["requests"][0]["id"], "alpha");
+  EXPECT_EQ(run["requests"][0]["tokens"], (Json{0, 7}));
+  EXPECT_EQ(run["requests"][1]["not_computed"], (Json::array({Json{8, 10}})));
+}
+
+TEST(Ls, SaysWhoWrites) {
+  SampleStore store;
+  const CommandResult result = call({"ls", store.path});
+  EXPECT_NE(result.out.find("being written by"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("open"), std::string::npos) << result.out;
+}
+
+TEST(Ls, E_UnknownRunsAndRequestsAreNotFound) {
+  SampleStore store;
+  store.close();
+  EXPECT_EQ(call({"ls", store.path, "--run", "7"}).exit, Exit::not_found);
+  EXPECT_NE(call({"ls", store.path, "--run", "7"}).err.find("there are 1"), std::string::npos);
+  EXPECT_EQ(call({"ls", store.path, "--request", "gamma"}).exit, Exit::not_found);
+  EXPECT_EQ(call({"ls", store.path, "--run", "zero"}).exit, Exit::usage);
+}
+
+TEST(Show, PrintsStatisticsOfTheRightRows) {
+  SampleStore store;
+  store.close();
+  const Json json = json_of(call({"show", store.path, "--request", "beta", "--hooks", "resid_pre:2",
+                                  "--tokens", "1-3", "--json"}));
+  ASSERT_EQ(json["rows"].size(), 3u);
+  for (int i = 0; i < 3; ++i) {
+    const Json& row = json["rows"][static_cast<std::size_t>(i)];
+    const double norm = SampleStore::norm(1, 2, i + 1);
+    EXPECT_EQ(row["token"], i + 1);
+    EXPECT_EQ(row["hook"], "blocks.2.resid_pre");
+    EXPECT_NEAR(row["norm"].get<double>(), norm, 1e-3);
+    EXPECT_NEAR(row["min"].get<double>(), -0.8 * norm, 1e-3);
+    EXPECT_NEAR(row["max"].get<double>(), 0.6 * norm, 1e-3);
+    EXPECT_NEAR(row["mean"].get<double>(), -0.1 * norm, 1e-3);
+    ASSERT_EQ(row["values"].size(), 2u);
+    EXPECT_NEAR(row["values"][0].get<double>(), 0.6 * norm, 1e-3);
+  }
+}
+
+TEST(Show, SaysWhichRowsWereRecomputedAndWhatIsMissing) {
+  SampleStore store;
+  store.close();
+  const CommandResult result =
+      call({"show", store.path, "--request", "alpha", "--hooks", "resid_pre:2", "--values", "1"});
+  EXPECT_EQ(result.exit, Exit::ok);
+  EXPECT_NE(result.out.find("recomputed"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("gap: resid_pre:2, tokens 6, 1 record: shed_ring"), std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find("0e"), std::string::npos) << "step 0 was eager\n" << result.out;
+}
+
+TEST(Show, StopsAtItsLimitAndSaysSo) {
+  SampleStore store;
+  store.close();
+  const CommandResult result = call({"show", store.path, "--limit", "3"});
+  EXPECT_NE(result.out.find("rows more"), std::string::npos) << result.out;
+  const Json json = json_of(call({"show", store.path, "--limit", "3", "--json"}));
+  EXPECT_EQ(json["rows"].size(), 3u);
+  const Json all = json_of(call({"show", store.path, "--limit", "1000", "--json"}));
+  EXPECT_EQ(json["further_rows"].get<std::size_t>() + 3, all["rows"].size());
+  EXPECT_EQ(all["further_rows"], 0);
+}
+
+TEST(Show, E_NothingThatMatchesIsNotFound) {
+  SampleStore store;
+  store.close();
+  const CommandResult result = call({"show", store.path, "--tokens", "5"});
+  EXPECT_EQ(result.exit, Exit::not_found);
+  EXPECT_NE(result.out.find("nothing stored matches"), std::string::npos);
+}
+
+TEST(Verify, AWholeStoreIsIntactAndSaysWhatItLacks) {
+  SampleStore store;
+  store.close();
+  const CommandResult result = call({"verify", store.path, "--deep", "--explain"});
+  EXPECT_EQ(result.exit, Exit::ok) << result.out;
+  EXPECT_NE(result.out.find("gap: 1 shed_ring"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("larger --ring helps"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("1 request without completion"), std::string::npos) << result.out;
+  EXPECT_EQ(call({"verify", store.path, "--complete"}).exit, Exit::damaged);
+}
+
+TEST(Verify, D6_DamageIsFoundAndEndsWithOne) {
+  SampleStore store;
+  store.close();
+  damage(store.path);
+  EXPECT_EQ(call({"verify", store.path}).exit, Exit::ok)
+      << "payloads are only looked at with --deep";
+  const CommandResult deep = call({"verify", store.path, "--deep"});
+  EXPECT_EQ(deep.exit, Exit::damaged);
+  EXPECT_NE(deep.out.find("segments/000001.gts"), std::string::npos) << deep.out;
+  EXPECT_NE(deep.out.find("DAMAGED"), std::string::npos) << deep.out;
+  const CommandResult json = call({"verify", store.path, "--deep", "--json"});
+  EXPECT_EQ(json.exit, Exit::damaged);
+  EXPECT_EQ(Json::parse(json.out)["ok"], false);
+}
+
+TEST(Index, RebuildsFromTheSegments) {
+  SampleStore store;
+  store.close();
+  std::filesystem::remove(store.path + "/index.sqlite");
+  const CommandResult result = call({"index", store.path});
+  EXPECT_EQ(result.exit, Exit::ok) << result.err;
+  EXPECT_NE(result.out.find("6 steps, 2 requests"), std::string::npos) << result.out;
+  EXPECT_TRUE(std::filesystem::exists(store.path + "/index.sqlite"));
+}
+
+TEST(Index, E_AStoreThatIsBeingWrittenIsUnavailable) {
+  SampleStore store;
+  const CommandResult result = call({"index", store.path});
+  EXPECT_EQ(result.exit, Exit::unavailable);
+  EXPECT_NE(result.err, "");
+}
+
+TEST(Report, WritesOneFileAndNoHalfOne) {
+  SampleStore store;
+  store.close();
+  const std::string out = store.dir / "page.html";
+  const CommandResult result = call({"report", store.path, "--out", out});
+  EXPECT_EQ(result.exit, Exit::ok) << result.err;
+  EXPECT_TRUE(std::filesystem::exists(out));
+  EXPECT_FALSE(std::filesystem::exists(out + ".new"));
+  EXPECT_EQ(call({"report", store.path, "--out", store.dir / "no/such/dir.html"}).exit,
+            Exit::io_error);
+  EXPECT_EQ(call({"report", store.path, "--out", store.path}).exit, Exit::usage);
+  EXPECT_EQ(call({"report", store.path, "--hooks", "resid_pre:3"}).exit, Exit::usage);
+  const CommandResult piped = call({"report", store.path, "--out", "-"});
+  EXPECT_EQ(piped.out.substr(0, 15), "<!DOCTYPE html>");
+}
+
+TEST(Report, ADamagedStoreIsStillDrawnWithAWarning) {
+  SampleStore store;
+  store.close();
+  std::filesystem::resize_file(
+      store.path + "/segments/000001.gts",
+      std::filesystem::file_size(store.path + "/segments/000001.gts") - 100);
+  const CommandResult result = call({"report", store.path, "--out", "-"});
+  EXPECT_EQ(result.exit, Exit::ok) << result.err;
+  EXPECT_NE(result.err.find("warning: segments/000001.gts"), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace graphtap::cli
