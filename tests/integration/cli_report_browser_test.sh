@@ -30,7 +30,7 @@ var shown = function () {
 var first = shown();
 var hook = document.getElementById('hook'), request = document.getElementById('request');
 hook.value = 'mlp_out'; hook.onchange();
-request.value = '3'; request.onchange();
+request.value = '2'; request.onchange();
 var second = shown();
 var cell = second[0].querySelector('rect.v');
 cell.dispatchEvent(new MouseEvent('mousemove', {bubbles: true, clientX: 300, clientY: 300}));
@@ -51,6 +51,6 @@ timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$s
   fail "the browser: $(tail -n 5 "$scratch/log")"
 title=$(grep -m1 -oE '<title>[^<]*' "$scratch/dom")
 title=${title#<title>}
-[[ $title =~ ^shown\|1\|1\|mlp_out\|3\|token\ [0-9]+,\ .*:\ [0-9.e+]+\|0$ ]] ||
+[[ $title =~ ^shown\|1\|1\|mlp_out\|2\|token\ [0-9]+,\ .*:\ [0-9.e+]+\|0$ ]] ||
   fail "the page says: $title"
 echo "the page works: $title"
