@@ -167,6 +167,11 @@ Status LaneCore::follow_stream(Stream stream) {
 
 // The device refused to turn the header OFF; try again, and let go of what it pointed at behind a fence.
 void LaneCore::clear_header(Stream stream) {
+  // The fence stands behind every stream that may still write: an eager step's join may have been refused.
+  if (const Status status = join_streams(stream); !status.ok()) {
+    note(status);
+    return;
+  }
   if (const Status status = core_->device->close_step(header(), stream); !status.ok()) {
     note(status);
     return;

@@ -95,7 +95,7 @@ class LaneCore {
   std::shared_ptr<StepPlan> eager_;         // the open eager step
   std::size_t eager_frame_ = 0;             // the frame that is being filled
   Stream eager_stream_{};
-  std::vector<Stream> eager_streams_;       // others that produced
+  std::vector<Stream> eager_streams_;       // others that produced, until they were joined
   std::vector<Stream> list_streams_;        // others that come behind the upload of the row lists
   std::vector<std::uint16_t> eager_calls_;  // by hook
   std::vector<std::int32_t> piece_of_slot_; // first index into pieces_, -1: none

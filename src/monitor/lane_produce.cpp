@@ -67,7 +67,6 @@ void LaneCore::open_eager(std::shared_ptr<StepPlan> plan, Stream stream) {
   eager_ = std::move(plan);
   eager_frame_ = 0;
   eager_stream_ = stream;
-  eager_streams_.clear();
   list_streams_.clear();
   std::fill(eager_calls_.begin(), eager_calls_.end(), std::uint16_t{0});
   index_pieces();
@@ -157,16 +156,17 @@ void LaneCore::produce_piece(const Source& source, FramePlan& frame, PlannedReco
     call.source.rows -= std::min(source.rows, record.first_row);
   }
   record.chunked = source.chunks > 0;
+  // Before the call: one that fails may have been carried out all the same.
+  if (stream != eager_stream_ &&
+      std::find(eager_streams_.begin(), eager_streams_.end(), stream) == eager_streams_.end()) {
+    eager_streams_.push_back(stream);
+  }
   if (const Status status = core_->device->produce(call, stream); !status.ok()) {
     note(status);
     record.gap = reason_for(status);
     return;
   }
   record.fired = true;
-  if (stream != eager_stream_ &&
-      std::find(eager_streams_.begin(), eager_streams_.end(), stream) == eager_streams_.end()) {
-    eager_streams_.push_back(stream);
-  }
 }
 
 // Row lists were uploaded on the step's stream: a producer on another one must not read them before.
