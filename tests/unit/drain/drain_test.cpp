@@ -277,6 +277,20 @@ TEST(Drain, I4_AFrameThatIsGivenUpKeepsItsMemoryUntilTheDeviceAnswers) {
   }
 }
 
+// The device answers again, and says that the engine has not got there: its producers may still write.
+TEST(Drain, I4_AFrameThatIsGivenUpIsNotReusedBeforeItsStepHasEnded) {
+  Rig rig;
+  ASSERT_TRUE(rig.host->compute(rig.engine, [] {}).ok());
+  EndedFrame ended = rig.running_step(4);
+  rig.host->faults().fail_next(Call::query, Drain::kAttempts, FaultMode::before);
+  rig.drain->add(std::move(ended));
+  for (std::uint32_t i = 0; i < 3 * Drain::kAttempts; ++i) (void)rig.drain->pump();  // the engine rests
+  EXPECT_EQ(rig.gaps(GapReason::device_error), 1u);
+  EXPECT_GT(rig.ring->used(), 0u);
+  rig.settle();
+  EXPECT_EQ(rig.ring->used(), 0u);
+}
+
 TEST(Drain, ALostDeviceEndsWhatIsInFlightAndIsNotCalledAgain) {
   for (const Call call : {Call::query, Call::download, Call::record}) {
     SCOPED_TRACE(to_string(call));

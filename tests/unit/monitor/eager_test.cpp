@@ -98,6 +98,31 @@ TEST(GraphStep, I1_OrdinalsOfACaptureAreTheOrderOfItsCalls) {
   EXPECT_EQ(rig.rows_delivered(0, 0), first(3));
 }
 
+// The set changes between a step's plan and its launch: the exec must hold what the plan expects.
+TEST(GraphStep, A4_A6_TheExecIsChosenByThePlansSetAndNotByTheDesiredOne) {
+  for (const GateTier tier : {GateTier::node, GateTier::specialised}) {
+    RigOptions options;
+    options.monitor.tier = tier;
+    options.monitor.settle_launches = 1;
+    Rig rig(options);
+    const Captured graph = rig.capture_all();
+    const auto request = rig.monitor->begin_request("a");
+    std::uint64_t wanted = 0;
+    for (int i = 0; i < 12; ++i) {
+      const bool planned_full = i % 3 == 0;
+      ASSERT_TRUE(rig.monitor->enable(planned_full ? "" : "none").ok());
+      Step step = rig.begin(StepKind::graph, {{request, i * 4, 4}});
+      ASSERT_TRUE(rig.monitor->enable(planned_full ? "none" : "").ok());
+      ASSERT_TRUE(step.launch(*graph.bound).ok());
+      step.end();
+      wanted += planned_full ? 4 : 0;
+      rig.settle();
+    }
+    rig.verify();
+    EXPECT_EQ(rig.sink->records(), wanted);
+  }
+}
+
 // The heart of A12: whatever the sizes, each wanted row comes exactly once, and no other.
 TEST(Eager, A12_AStepLargerThanTheRingComesInPiecesAndHonoursTheGates) {
   int parts = 0, pieces = 0, gathered = 0;
