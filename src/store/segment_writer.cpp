@@ -10,8 +10,10 @@
 namespace graphtap::store {
 namespace {
 
-// A piece is hashed and then written while it is still in the second-level cache.
-constexpr std::size_t kChunkBytes = 256u << 10;
+constexpr std::size_t kChunkBytes = 256u << 10;  // hashed at once
+// Handed to the kernel at once: a call costs about 9 µs on ext4 besides the copying, and the copying is cheaper
+// while what was hashed is still in a near cache.
+constexpr std::size_t kBatchBytes = 1u << 20;
 constexpr std::size_t kMostParts = 1000;  // of one pwritev; the system's limit is 1024
 constexpr std::array<std::byte, kAlign> kPadding{};
 
@@ -104,7 +106,7 @@ Status SegmentWriter::write_payload(std::span<const std::byte> payload, std::uin
     payload = payload.subspan(chunk.size());
     if (!whole) running_.add(chunk);
     push(chunk);
-    if (batch_bytes_ >= kChunkBytes || batch_.size() >= kMostParts) {
+    if (batch_bytes_ >= kBatchBytes || batch_.size() >= kMostParts) {
       if (Status s = flush_batch(); !s.ok()) return s;
     }
   }
