@@ -166,7 +166,7 @@ TEST(ReportSvg, CellsLieWhereTheirTokenAndLayerAre) {
   }
   // Further right is a later token, further up a higher layer.
   EXPECT_NE(places.begin()->second.find("token 0, after the last layer"), std::string::npos);
-  EXPECT_NE(places.rbegin()->second.find("token 6"), std::string::npos);
+  EXPECT_NE(places.rbegin()->second.find("token 9"), std::string::npos);
 }
 
 TEST(ColourScale, IsMonotoneInBothModes) {
@@ -226,10 +226,11 @@ TEST(ReportPage, TheTotalsAreThoseOfTheStore) {
   }
   std::string all;
   for (const std::string& cell : row) all += cell + "|";
-  // resid_pre: layers 0 and 3 have 5 steps of two rows; layer 1 one more; layer 2 a shed record.
-  EXPECT_NE(all.find("resid_pre|0,3|10|10|"), std::string::npos) << all;
-  EXPECT_NE(all.find("resid_pre|1|12|6|"), std::string::npos) << all;
-  EXPECT_NE(all.find("resid_pre|2|10|5|80 B|0|1|"), std::string::npos) << all;
+  // Layers 0 and 3: 5 steps of two requests, 1 of two rows, 1 that was shed, each. Layer 1 has one
+  // step more; of layer 2 that one was shed too.
+  EXPECT_NE(all.find("resid_pre|0,3|12|12|192 B|0|2|"), std::string::npos) << all;
+  EXPECT_NE(all.find("resid_pre|1|14|7|112 B|0|1|"), std::string::npos) << all;
+  EXPECT_NE(all.find("resid_pre|2|12|6|96 B|0|2|"), std::string::npos) << all;
 }
 
 TEST(ReportPage, E_IdsAndTextsOfUsersCannotBecomeMarkup) {

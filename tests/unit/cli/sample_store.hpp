@@ -84,7 +84,7 @@ class SampleStore {
     ASSERT_TRUE(sink->event(event).ok());
   }
 
-  /// A step with one row of each of `spans` for each hook of `set`; those of `shed` become gaps.
+  /// A step with the rows of `slices` for each hook of `set`; those of `shed` become gaps.
   void step(std::uint64_t number, const std::vector<Slice>& slices, const std::vector<HookId>& set,
             const std::vector<HookId>& shed = {}) {
     DeliveredStep step;
@@ -96,32 +96,38 @@ class SampleStore {
     std::vector<HookId> wanted = set;
     wanted.insert(wanted.end(), shed.begin(), shed.end());
     step.wanted = HookSet::of(table.size(), wanted);
+    std::uint32_t rows = 0;
+    for (const Slice& slice : slices) rows += slice.rows;
     std::vector<std::vector<std::byte>> payloads;
     for (const HookId id : set) payloads.push_back(payload(table[id], slices));
     for (std::size_t i = 0; i < set.size(); ++i) {
       const Hook& hook = table[set[i]];
-      step.records.push_back({&hook, 0, static_cast<std::uint32_t>(slices.size()), hook.row_bytes(),
-                              0, payloads[i], slices});
+      step.records.push_back({&hook, 0, rows, hook.row_bytes(), 0, payloads[i], slices});
     }
     for (const HookId id : shed) step.gaps.push_back({&table[id], 0, GapReason::shed_ring, slices});
     ASSERT_TRUE(sink->write(step).ok());
   }
 
   std::vector<std::byte> payload(const Hook& hook, const std::vector<Slice>& slices) {
-    std::vector<std::byte> bytes(slices.size() * hook.row_bytes());
-    for (std::size_t row = 0; row < slices.size(); ++row) {
-      const Slice& slice = slices[row];
+    std::vector<std::byte> bytes;
+    const auto put = [&](const void* data, std::size_t size) {
+      const auto* from = static_cast<const std::byte*>(data);
+      bytes.insert(bytes.end(), from, from + size);
+    };
+    for (const Slice& slice : slices) {
       const int which = slice.request == requests[0] ? 0 : 1;
-      if (hook.type == "token_ids") {
-        const auto token = static_cast<std::int32_t>(100 * which + slice.first_token);
-        std::memcpy(bytes.data() + row * sizeof(token), &token, sizeof(token));
-        continue;
+      for (std::int64_t at = slice.first_token; at < slice.first_token + slice.rows; ++at) {
+        const auto token = static_cast<std::int32_t>(100 * which + at);
+        const int layer = hook.layer < 0 ? 4 : hook.layer;
+        const double wanted = norm(which, layer, at, has(slice.flags, RowFlags::recomputed));
+        const float values[2] = {static_cast<float>(0.6 * wanted),
+                                 static_cast<float>(-0.8 * wanted)};
+        if (hook.type == "token_ids") {
+          put(&token, sizeof(token));
+        } else {
+          put(values, sizeof(values));
+        }
       }
-      const int layer = hook.layer < 0 ? 4 : hook.layer;
-      const double wanted =
-          norm(which, layer, slice.first_token, has(slice.flags, RowFlags::recomputed));
-      const float values[2] = {static_cast<float>(0.6 * wanted), static_cast<float>(-0.8 * wanted)};
-      std::memcpy(bytes.data() + row * sizeof(values), values, sizeof(values));
     }
     return bytes;
   }
@@ -140,6 +146,9 @@ class SampleStore {
     }
     step(6, slices(6, 6), {2}, {3});
     step(7, slices(2, 7, RowFlags::recomputed), all);
+    step(8, {{requests[0], 9, 0, 2, RowFlags::speculative}}, all);
+    event(RequestEvent::Kind::rejected, 0, 10, 11);
+    step(9, {{requests[0], 3, 0, 1, RowFlags::recomputed}}, {}, all);
     event(RequestEvent::Kind::finished, 0, 0, 0, false, 1);
   }
 };

@@ -48,10 +48,10 @@ TEST(Ls, ListsRunsRequestsAndHooks) {
   const Json json = json_of(call({"ls", store.path, "--json"}));
   ASSERT_EQ(json["runs"].size(), 1u);
   const Json& run = json["runs"][0];
-  EXPECT_EQ(run["shed"], 1);
+  EXPECT_EQ(run["shed"], 7);
   ASSERT_EQ(run["requests"].size(), 2u);
   EXPECT_EQ(run["requests"][0]["id"], "alpha");
-  EXPECT_EQ(run["requests"][0]["tokens"], (Json{0, 7}));
+  EXPECT_EQ(run["requests"][0]["tokens"], (Json{0, 11}));
   EXPECT_EQ(run["requests"][1]["not_computed"], (Json::array({Json{8, 10}})));
 }
 
@@ -98,9 +98,24 @@ TEST(Show, SaysWhichRowsWereRecomputedAndWhatIsMissing) {
       call({"show", store.path, "--request", "alpha", "--hooks", "resid_pre:2", "--values", "1"});
   EXPECT_EQ(result.exit, Exit::ok);
   EXPECT_NE(result.out.find("recomputed"), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find("gap: resid_pre:2, tokens 6, 1 record: shed_ring"), std::string::npos)
+  EXPECT_NE(result.out.find("gap: resid_pre:2, tokens 3-6, 2 records: shed_ring"),
+            std::string::npos)
       << result.out;
   EXPECT_NE(result.out.find("0e"), std::string::npos) << "step 0 was eager\n" << result.out;
+}
+
+TEST(Show, RowsOfOneRecordAreTokensInOrder) {
+  SampleStore store;
+  store.close();
+  const Json json = json_of(call({"show", store.path, "--request", "alpha", "--hooks",
+                                  "resid_pre:1", "--tokens", "9-", "--json"}));
+  ASSERT_EQ(json["rows"].size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    const Json& row = json["rows"][static_cast<std::size_t>(i)];
+    EXPECT_EQ(row["token"], 9 + i);
+    EXPECT_NEAR(row["norm"].get<double>(), SampleStore::norm(0, 1, 9 + i), 1e-3);
+    EXPECT_EQ(row["notes"], i == 0 ? "speculative" : "rejected");
+  }
 }
 
 TEST(Show, StopsAtItsLimitAndSaysSo) {
@@ -128,7 +143,7 @@ TEST(Verify, AWholeStoreIsIntactAndSaysWhatItLacks) {
   store.close();
   const CommandResult result = call({"verify", store.path, "--deep", "--explain"});
   EXPECT_EQ(result.exit, Exit::ok) << result.out;
-  EXPECT_NE(result.out.find("gap: 1 shed_ring"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("gap: 7 shed_ring"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("larger --ring helps"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("1 request without completion"), std::string::npos) << result.out;
   EXPECT_EQ(call({"verify", store.path, "--complete"}).exit, Exit::damaged);
@@ -155,7 +170,7 @@ TEST(Index, RebuildsFromTheSegments) {
   std::filesystem::remove(store.path + "/index.sqlite");
   const CommandResult result = call({"index", store.path});
   EXPECT_EQ(result.exit, Exit::ok) << result.err;
-  EXPECT_NE(result.out.find("6 steps, 2 requests"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("8 steps, 2 requests"), std::string::npos) << result.out;
   EXPECT_TRUE(std::filesystem::exists(store.path + "/index.sqlite"));
 }
 
