@@ -166,7 +166,7 @@ TEST(ReportSvg, CellsLieWhereTheirTokenAndLayerAre) {
   }
   // Further right is a later token, further up a higher layer.
   EXPECT_NE(places.begin()->second.find("token 0, after the last layer"), std::string::npos);
-  EXPECT_NE(places.rbegin()->second.find("token 9"), std::string::npos);
+  EXPECT_NE(places.rbegin()->second.find("token 10"), std::string::npos);
 }
 
 TEST(ColourScale, IsMonotoneInBothModes) {
@@ -226,11 +226,11 @@ TEST(ReportPage, TheTotalsAreThoseOfTheStore) {
   }
   std::string all;
   for (const std::string& cell : row) all += cell + "|";
-  // Layers 0 and 3: 5 steps of two requests, 1 of two rows, 1 that was shed, each. Layer 1 has one
-  // step more; of layer 2 that one was shed too.
-  EXPECT_NE(all.find("resid_pre|0,3|12|12|192 B|0|2|"), std::string::npos) << all;
-  EXPECT_NE(all.find("resid_pre|1|14|7|112 B|0|1|"), std::string::npos) << all;
-  EXPECT_NE(all.find("resid_pre|2|12|6|96 B|0|2|"), std::string::npos) << all;
+  // Layers 0 and 3: 5 steps of two requests, 1 of three rows, 1 that was shed, each. Layer 1 has
+  // one step more; of layer 2 that one was shed too.
+  EXPECT_NE(all.find("resid_pre|0,3|13|12|208 B|0|2|"), std::string::npos) << all;
+  EXPECT_NE(all.find("resid_pre|1|15|7|120 B|0|1|"), std::string::npos) << all;
+  EXPECT_NE(all.find("resid_pre|2|13|6|104 B|0|2|"), std::string::npos) << all;
 }
 
 TEST(ReportPage, E_IdsAndTextsOfUsersCannotBecomeMarkup) {

@@ -17,6 +17,8 @@ namespace graphtap::cli {
 ///   Steps 0-3 capture everything (tokens 0-3 of both requests), steps 4-5 nothing, step 6
 ///   resid_pre of layers 1-2, of which layer 2 was shed, step 7 everything again, token 2 of
 ///   request a being recomputed. Of request b tokens 8-9 came from a prefix cache.
+///   Step 8 computes tokens 9-11 of request a, of which 11 was a draft that was rejected; step 9
+///   recomputes token 3 of request a, and all of it is shed.
 /// The norm of resid_pre in layer l at token t of request r is norm(r, l, t).
 class SampleStore {
  public:
@@ -146,8 +148,8 @@ class SampleStore {
     }
     step(6, slices(6, 6), {2}, {3});
     step(7, slices(2, 7, RowFlags::recomputed), all);
-    step(8, {{requests[0], 9, 0, 2, RowFlags::speculative}}, all);
-    event(RequestEvent::Kind::rejected, 0, 10, 11);
+    step(8, {{requests[0], 9, 0, 3, RowFlags::speculative}}, all);
+    event(RequestEvent::Kind::rejected, 0, 11, 12);
     step(9, {{requests[0], 3, 0, 1, RowFlags::recomputed}}, {}, all);
     event(RequestEvent::Kind::finished, 0, 0, 0, false, 1);
   }
