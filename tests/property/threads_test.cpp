@@ -2,6 +2,7 @@
 // once, on the threaded host device. Meant for TSan; checked for right labels everywhere.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -21,8 +22,8 @@ constexpr std::int64_t kWidth = 16;  // floats a row
 
 std::uint64_t steps_a_lane() {
   const char* seeds = std::getenv("GRAPHTAP_SEEDS");
-  const std::uint64_t asked = seeds != nullptr ? std::strtoull(seeds, nullptr, 10) : 2000;
-  return std::min<std::uint64_t>(asked, 20'000);
+  const std::uint64_t asked = seeds != nullptr ? std::strtoull(seeds, nullptr, 10) : 20'000;
+  return std::clamp<std::uint64_t>(asked, 5000, 200'000);
 }
 
 // Checks labels from the drain's threads; the step number is in every row.
