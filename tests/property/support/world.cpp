@@ -606,7 +606,9 @@ void World::set_faults(bool on) {
   for (std::size_t i = 0; i < kCalls; ++i) {
     if (random_.chance(0.5)) continue;
     const auto mode = random_.chance(0.5) ? FaultMode::before : FaultMode::after;
-    device_->faults().set_rate(static_cast<Call>(i), 0.08, mode);
+    const auto call = static_cast<Call>(i);
+    const bool rare = call == Call::cloneable || call == Call::clone || call == Call::instantiate;
+    device_->faults().set_rate(call, rare ? 0.3 : 0.08, mode);
   }
 }
 
