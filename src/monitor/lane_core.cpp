@@ -237,7 +237,8 @@ Result<Exec> LaneCore::prepare(BoundGraph& graph, const StepPlan* plan, Stream s
   return prepare_locked(graph, plan);
 }
 
-Result<Exec> LaneCore::prepare_locked(BoundGraph& graph, const StepPlan* plan) {
+Result<Exec> LaneCore::prepare_locked(BoundGraph& graph,
+                                      [[maybe_unused]] const StepPlan* plan) {
 #if defined(GRAPHTAP_BUG_exec_chosen_by_desired_set)
   const Exec exec = graph.prepare(core_->leases->current()->enabled);
 #else

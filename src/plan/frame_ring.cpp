@@ -36,7 +36,7 @@ std::shared_ptr<FrameLoan> FrameRing::try_lend(std::uint64_t bytes) {
   return block ? std::make_shared<FrameLoan>(shared_from_this(), *block) : nullptr;
 }
 
-void FrameRing::give_back(std::uint64_t id) {
+void FrameRing::give_back([[maybe_unused]] std::uint64_t id) {
   {
     const std::lock_guard lock(mutex_);
 #if !defined(GRAPHTAP_BUG_frame_freed_early)
