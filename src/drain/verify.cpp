@@ -6,8 +6,8 @@
 
 namespace graphtap {
 
-Verdict verify_record(const std::byte* frame, const FramePlan& plan, StepKind kind,
-                      const PlannedRecord& record, std::uint64_t magic) noexcept {
+Verdict verify_record(const std::byte* frame, [[maybe_unused]] const FramePlan& plan, StepKind kind,
+                      const PlannedRecord& record, [[maybe_unused]] std::uint64_t magic) noexcept {
   if (kind == StepKind::graph) {
     std::uint32_t fired = 0;
     std::memcpy(&fired, frame + record.slot * sizeof(fired), sizeof(fired));
