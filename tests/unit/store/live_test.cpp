@@ -86,7 +86,7 @@ TEST(StoreLive, D6_AReaderFollowsAWriterThroughManySegments) {
   const auto sink = open_store(dir.store(), table, {.segment_bytes = 200 << 10});
   const auto reader = read_store(dir.store());
   std::atomic<std::uint64_t> written{0};
-  std::thread writer([&] {
+  std::jthread writer([&] {  // joins also when a check below ends the test
     const Request a = make_request(1, "a");
     for (std::uint64_t ticket = 1; ticket <= kSteps; ++ticket) {
       const OwnedStep step = make_step(table, ticket, a, static_cast<std::int64_t>(ticket), 1, {0, 1});
