@@ -87,6 +87,10 @@ bool check_about(Database& db, const Id& store_id, Checker& checker) {
   std::map<std::string, std::string> about;
   while (ask.value().next()) about[ask.value().text(0)] = ask.value().text(1);
   if (!ask.value().status().ok()) return checker.broken(ask.value().status());
+  if (about.empty()) {  // its writer has only just begun
+    checker.behind("is still empty");
+    return false;
+  }
   if (about["store"] != to_hex(store_id)) {
     checker.note(Severity::warning, "belongs to another store; `graphtap index` rebuilds it");
     return false;

@@ -75,6 +75,7 @@ struct ReportOptions {
   std::size_t most_cells = 60'000;  ///< of the whole page: bounds its size and the memory taken
 };
 
+/// Points into the reader it was collected from, which must outlive it.
 struct ReportData {
   std::string store;
   RunSummary run;

@@ -11,7 +11,7 @@ namespace graphtap::cli {
 namespace {
 
 ReportData collect(const SampleStore& store, const ReportOptions& options = {}) {
-  const auto reader = open_store(store.path);
+  const auto reader = store.keep(open_store(store.path));  // the data points into it
   const StoreSummary summary = reader->summary();
   return collect_report(*reader, summary.runs.front(), options);
 }

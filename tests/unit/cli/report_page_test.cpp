@@ -104,7 +104,7 @@ double luminance(const std::string& colour) {
 }
 
 ReportData collect(const SampleStore& store) {
-  const auto reader = open_store(store.path);
+  const auto reader = store.keep(open_store(store.path));  // the data points into it
   const StoreSummary summary = reader->summary();
   return collect_report(*reader, summary.runs.front(), {});
 }

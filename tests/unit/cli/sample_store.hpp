@@ -27,6 +27,12 @@ class SampleStore {
            (again ? 1000 : 0);
   }
 
+  /// Keeps a reader of it as long as the store, for what points into the reader.
+  std::shared_ptr<StoreReader> keep(std::shared_ptr<StoreReader> reader) const {
+    readers_.push_back(reader);
+    return reader;
+  }
+
   explicit SampleStore(const std::string& a = "alpha", const std::string& b = "beta")
       : path(dir / "store"), table("sample <model>") {
     HookSpec spec;
@@ -153,6 +159,8 @@ class SampleStore {
     step(9, {{requests[0], 3, 0, 1, RowFlags::recomputed}}, {}, all);
     event(RequestEvent::Kind::finished, 0, 0, 0, false, 1);
   }
+
+  mutable std::vector<std::shared_ptr<StoreReader>> readers_;
 };
 
 }  // namespace graphtap::cli
