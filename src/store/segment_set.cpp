@@ -39,13 +39,19 @@ bool repeats(const SegmentDirectory& before, const SegmentDirectory& after) {
 }  // namespace
 
 Status SegmentSet::load(const Layout& layout, std::uint64_t end) {
+  // A directory that is read while files are made in it may leave some of them out. But every segment below
+  // the newest one of a first reading was there before that ended, so a second reading has them all; and all of
+  // those are complete, since their writer had gone on.
+  const auto first = list_segments(layout);
+  if (!first.ok()) return first.status();
+  const std::uint64_t newest = first.value().empty() ? 0 : first.value().back();
+  const auto numbers = list_segments(layout);
+  if (!numbers.ok()) return numbers.status();
   for (const auto& segment : segments_) {
     if (Status s = segment->refresh(); !s.ok()) return s;
   }
-  const auto numbers = list_segments(layout);
-  if (!numbers.ok()) return numbers.status();
   for (std::uint64_t number : numbers.value()) {
-    if (number <= last_number_ || number >= end) continue;
+    if (number <= last_number_ || number >= end || number > newest) continue;
     auto segment = Segment::open(layout, number);
     last_number_ = number;
     if (segment.ok()) {
