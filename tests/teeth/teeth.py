@@ -97,9 +97,13 @@ class Build:
         return words[words.index("-o") + 1]
 
     def library_of(self, target):
-        """The archive that an object of CMakeFiles/<name>.dir/ ends up in: its own or the whole library."""
-        own = f"lib{re.search('CMakeFiles/([^/]+)[.]dir/', target).group(1)}.a"
-        return own if own in self.archives else "libgraphtap.a"
+        """The archive that an object of <folder>CMakeFiles/<name>.dir/ ends up in: its own, the whole library for a
+        component's, or none for another program's."""
+        folder, name = re.match("(.*)CMakeFiles/([^/]+)[.]dir/", target).groups()
+        own = f"lib{name}.a"
+        if own in self.archives:
+            return own
+        return "libgraphtap.a" if folder == "" and name.startswith("gt_") else None
 
     def compilations(self, files):
         """(object, command words) of everything that has to be compiled again for a bug in these files."""
