@@ -30,9 +30,6 @@ if(GRAPHTAP_SANITIZE)
     target_compile_options(graphtap_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
 endif()
-if(GRAPHTAP_BUG)
-  target_compile_definitions(graphtap_options INTERFACE GRAPHTAP_BUG_${GRAPHTAP_BUG}=1)
-endif()
 
 set_property(GLOBAL PROPERTY GRAPHTAP_COMPONENTS "")
 

@@ -9,8 +9,8 @@
 
 #include "base/near_match.hpp"
 #include "cli/subcommands.hpp"
-#include "cli/version.hpp"
 #include "graphtap/status.hpp"
+#include "graphtap/version.hpp"
 
 namespace graphtap::cli {
 namespace {
@@ -115,7 +115,7 @@ struct Parser {
 
   Parser() {
     app.name("graphtap");
-    app.set_version_flag("--version", fmt::format("graphtap {}", kVersion), "Print the version");
+    app.set_version_flag("--version", fmt::format("graphtap {}", version()), "Print the version");
     app.require_subcommand(1);
     app.footer(std::string(kTour) + "\n" + exit_code_line() +
                "Every subcommand explains itself: graphtap SUBCOMMAND --help");

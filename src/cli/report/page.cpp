@@ -11,7 +11,7 @@
 #include "cli/report/page_assets.hpp"
 #include "cli/store_words.hpp"
 #include "cli/values.hpp"
-#include "cli/version.hpp"
+#include "graphtap/version.hpp"
 
 namespace graphtap::cli {
 namespace {
@@ -32,7 +32,7 @@ class Page {
     add("<footer>Made by graphtap {} from {}. This page loads nothing: it can be kept, sent and "
         "read "
         "anywhere.</footer>\n<div id=\"tip\"></div>\n<script>{}</script>\n</body>\n</html>\n",
-        kVersion, html_text(data_.store), kPageScript);
+        version(), html_text(data_.store), kPageScript);
     return std::move(html_);
   }
 
