@@ -64,6 +64,9 @@ function(graphtap_library)
   target_link_libraries(graphtap
     PUBLIC Threads::Threads
     PRIVATE fmt::fmt spdlog::spdlog SQLite::SQLite3 PkgConfig::XXHASH)
+  if(GRAPHTAP_CUDA_ENABLED)
+    target_link_libraries(graphtap PRIVATE CUDA::cudart_static)
+  endif()
   set_target_properties(graphtap PROPERTIES LINKER_LANGUAGE CXX)
   if(GRAPHTAP_SANITIZE)
     target_link_options(graphtap PUBLIC -fsanitize=${GRAPHTAP_SANITIZE})

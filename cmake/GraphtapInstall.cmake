@@ -26,5 +26,9 @@ install(FILES ${PROJECT_BINARY_DIR}/graphtapConfig.cmake ${PROJECT_BINARY_DIR}/g
 # Relative to where the .pc file lies, so that an installed tree can be moved.
 file(RELATIVE_PATH GRAPHTAP_PC_PREFIX
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(GRAPHTAP_PC_CUDA "")
+if(GRAPHTAP_CUDA_ENABLED)
+  set(GRAPHTAP_PC_CUDA " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/graphtap.pc.in ${PROJECT_BINARY_DIR}/graphtap.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/graphtap.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "device/host/small_float.hpp"
+#include "device/small_float.hpp"
 
 namespace graphtap::cli {
 namespace {

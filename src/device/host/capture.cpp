@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "device/host/edges.hpp"
+#include "device/edges.hpp"
 
 namespace graphtap {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "device/host/edges.hpp"
+#include "device/edges.hpp"
 
 namespace graphtap {
 namespace {
@@ -107,7 +107,7 @@ Result<Graph> GraphStore::clone(Graph graph) {
   copy.building = false;
   copy.original = graph;
   for (const NodeData& node : original.nodes) copy.clone_of[node.id] = add(copy, node.body, {});
-  for (const HostEdge& edge : original.edges) {
+  for (const GraphEdge& edge : original.edges) {
     copy.edges.push_back({copy.clone_of[edge.from], copy.clone_of[edge.to], edge.programmatic});
   }
   return handle;
@@ -149,7 +149,7 @@ Status GraphStore::make_programmatic(Graph graph, Node from, Node to) {
   if (!state) return no_graph(graph);
   const auto edge = std::find_if(
       state->edges.begin(), state->edges.end(),
-      [&](const HostEdge& candidate) { return candidate.from == from && candidate.to == to; });
+      [&](const GraphEdge& candidate) { return candidate.from == from && candidate.to == to; });
   if (edge == state->edges.end() || !is_kernel(kind_of(state->find(from)->body)) ||
       !is_kernel(kind_of(state->find(to)->body))) {
     return {Code::invalid_argument, "cudaErrorInvalidValue: a programmatic edge joins two kernels"};

@@ -13,7 +13,7 @@ namespace graphtap {
 /// A template: a graph as captured or cloned.
 struct GraphState {
   std::vector<NodeData> nodes;  // in the order of their capture
-  std::vector<HostEdge> edges;
+  std::vector<GraphEdge> edges;
   std::unordered_map<Node, std::size_t> index;  // where in `nodes`
   std::unordered_map<Node, Node> clone_of;      // original → ours; only in clones
   Graph original{};                             // what it was cloned from

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "device/edges.hpp"
 #include "device/host/faults.hpp"
 #include "graphtap/host_device.hpp"
 
@@ -48,13 +49,6 @@ enum class NodeKind : std::uint8_t {
   child_graph,
   allocation,
   conditional,
-};
-
-struct HostEdge {
-  Node from{};
-  Node to{};
-  bool programmatic = false;  ///< CUDA's programmatic dependent launch, else a full edge
-  friend bool operator==(const HostEdge&, const HostEdge&) = default;
 };
 
 /// A software device: streams, events, graphs and producers in host memory.
@@ -162,7 +156,7 @@ class HostDevice final : public Device {
   void set_advance(double probability);
 
   [[nodiscard]] std::vector<Node> nodes(Graph graph) const;  ///< in the order of their capture
-  [[nodiscard]] std::vector<HostEdge> edges(Graph graph) const;
+  [[nodiscard]] std::vector<GraphEdge> edges(Graph graph) const;
   [[nodiscard]] Result<NodeKind> kind(Graph graph, Node node) const;
   [[nodiscard]] Result<bool> enabled(Exec exec, Node node) const;
   [[nodiscard]] std::size_t node_count(Exec exec) const;  ///< 0 for an exec that is gone

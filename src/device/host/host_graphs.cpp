@@ -182,10 +182,10 @@ std::vector<Node> HostDevice::nodes(Graph graph) const {
   return result;
 }
 
-std::vector<HostEdge> HostDevice::edges(Graph graph) const {
+std::vector<GraphEdge> HostDevice::edges(Graph graph) const {
   const std::lock_guard lock(mutex_);
   const GraphState* state = graphs_->find(graph);
-  return state ? state->edges : std::vector<HostEdge>{};
+  return state ? state->edges : std::vector<GraphEdge>{};
 }
 
 Result<NodeKind> HostDevice::kind(Graph graph, Node node) const {

@@ -5,14 +5,14 @@
 namespace graphtap {
 
 std::shared_ptr<CompiledGraph> compile(const std::vector<NodeData>& nodes,
-                                       const std::vector<HostEdge>& edges) {
+                                       const std::vector<GraphEdge>& edges) {
   auto graph = std::make_shared<CompiledGraph>();
   graph->nodes = nodes;
   graph->successors.resize(nodes.size());
   graph->predecessors.resize(nodes.size());
   std::unordered_map<Node, std::uint32_t> index;
   for (std::uint32_t i = 0; i < nodes.size(); ++i) index[nodes[i].id] = i;
-  for (const HostEdge& edge : edges) {
+  for (const GraphEdge& edge : edges) {
     graph->successors[index.at(edge.from)].push_back(index.at(edge.to));
     ++graph->predecessors[index.at(edge.to)];
   }

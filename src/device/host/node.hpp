@@ -67,7 +67,7 @@ struct CompiledGraph {
 };
 
 [[nodiscard]] std::shared_ptr<CompiledGraph> compile(const std::vector<NodeData>& nodes,
-                                                     const std::vector<HostEdge>& edges);
+                                                     const std::vector<GraphEdge>& edges);
 
 /// One walk through a graph in an order its edges allow: each step takes one node that is ready.
 class GraphWalk {

@@ -41,7 +41,7 @@ TEST_P(Capturing, B6_NothingRunsAndTheNodesFollowEachOther) {
   device().run_until_idle();
   EXPECT_EQ(ran, 0);
   EXPECT_EQ(device().nodes(graph), (std::vector<Node>{first, second}));
-  EXPECT_EQ(device().edges(graph), (std::vector<HostEdge>{{first, second, false}}));
+  EXPECT_EQ(device().edges(graph), (std::vector<GraphEdge>{{first, second, false}}));
 }
 
 TEST_P(Capturing, B6_AForkedStreamJoinsByEvents) {
@@ -62,7 +62,7 @@ TEST_P(Capturing, B6_AForkedStreamJoinsByEvents) {
   const Node d = step(main_);
   const Graph graph = must(device().end_capture(main_));
   EXPECT_EQ(device().edges(graph),
-            (std::vector<HostEdge>{{a, b, false}, {a, c, false}, {c, d, false}, {b, d, false}}));
+            (std::vector<GraphEdge>{{a, b, false}, {a, c, false}, {c, d, false}, {b, d, false}}));
   EXPECT_FALSE(must(device().capture_state(side_)).capturing);
 }
 

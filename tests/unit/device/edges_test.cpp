@@ -1,4 +1,4 @@
-#include "device/host/edges.hpp"
+#include "device/edges.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@ namespace graphtap {
 namespace {
 
 Node n(std::uintptr_t id) { return Node{id}; }
-HostEdge full(std::uintptr_t from, std::uintptr_t to) { return {n(from), n(to), false}; }
-HostEdge early(std::uintptr_t from, std::uintptr_t to) { return {n(from), n(to), true}; }
+GraphEdge full(std::uintptr_t from, std::uintptr_t to) { return {n(from), n(to), false}; }
+GraphEdge early(std::uintptr_t from, std::uintptr_t to) { return {n(from), n(to), true}; }
 bool all_kernels(Node) { return true; }
 
-std::vector<HostEdge> sorted(std::vector<HostEdge> edges) {
-  std::sort(edges.begin(), edges.end(), [](const HostEdge& a, const HostEdge& b) {
+std::vector<GraphEdge> sorted(std::vector<GraphEdge> edges) {
+  std::sort(edges.begin(), edges.end(), [](const GraphEdge& a, const GraphEdge& b) {
     return std::pair(a.from, a.to) < std::pair(b.from, b.to);
   });
   return edges;
@@ -24,7 +24,7 @@ std::vector<HostEdge> sorted(std::vector<HostEdge> edges) {
 
 TEST(Edges, A1_AChainClosesUp) {
   EXPECT_EQ(without_node({full(1, 2), full(2, 3)}, n(2), all_kernels),
-            (std::vector<HostEdge>{full(1, 3)}));
+            (std::vector<GraphEdge>{full(1, 3)}));
   EXPECT_TRUE(without_node({full(1, 2)}, n(2), all_kernels).empty());
   EXPECT_TRUE(without_node({full(1, 2)}, n(1), all_kernels).empty());
 }
@@ -33,36 +33,36 @@ TEST(Edges, A1_APathThatExistsIsNotDuplicated) {
   // 1 → 2 → 4 beside 1 → 3 → 4: without 2 the order 1 before 4 holds already.
   EXPECT_EQ(
       sorted(without_node({full(1, 2), full(2, 4), full(1, 3), full(3, 4)}, n(2), all_kernels)),
-      (std::vector<HostEdge>{full(1, 3), full(3, 4)}));
+      (std::vector<GraphEdge>{full(1, 3), full(3, 4)}));
   // A side branch: 1 → 2, 1 → 3, 2 → 4, 3 → 4 and the hook 2 also before 5.
   EXPECT_EQ(sorted(without_node({full(1, 2), full(1, 3), full(3, 4), full(2, 4), full(2, 5)}, n(2),
                                 all_kernels)),
-            (std::vector<HostEdge>{full(1, 3), full(1, 5), full(3, 4)}));
+            (std::vector<GraphEdge>{full(1, 3), full(1, 5), full(3, 4)}));
 }
 
 TEST(Edges, A1_ProgrammaticEdgesSurviveOnlyWhereBothSidesAllow) {
-  const auto one = [](const HostEdge& in, const HostEdge& out, bool kernel) {
+  const auto one = [](const GraphEdge& in, const GraphEdge& out, bool kernel) {
     return without_node({in, out}, n(2), [kernel](Node) { return kernel; });
   };
-  EXPECT_EQ(one(full(1, 2), early(2, 3), true), (std::vector<HostEdge>{early(1, 3)}));
-  EXPECT_EQ(one(full(1, 2), early(2, 3), false), (std::vector<HostEdge>{full(1, 3)}));
-  EXPECT_EQ(one(early(1, 2), early(2, 3), true), (std::vector<HostEdge>{full(1, 3)}));
-  EXPECT_EQ(one(early(1, 2), full(2, 3), true), (std::vector<HostEdge>{full(1, 3)}));
+  EXPECT_EQ(one(full(1, 2), early(2, 3), true), (std::vector<GraphEdge>{early(1, 3)}));
+  EXPECT_EQ(one(full(1, 2), early(2, 3), false), (std::vector<GraphEdge>{full(1, 3)}));
+  EXPECT_EQ(one(early(1, 2), early(2, 3), true), (std::vector<GraphEdge>{full(1, 3)}));
+  EXPECT_EQ(one(early(1, 2), full(2, 3), true), (std::vector<GraphEdge>{full(1, 3)}));
 }
 
 TEST(Edges, A1_AWeakEdgeThatIsThereBecomesFull) {
   EXPECT_EQ(without_node({early(1, 3), full(1, 2), full(2, 3)}, n(2), all_kernels),
-            (std::vector<HostEdge>{full(1, 3)}));
+            (std::vector<GraphEdge>{full(1, 3)}));
 }
 
 TEST(Edges, A1_AProgrammaticPathDoesNotStandInForAFullEdge) {
   EXPECT_EQ(
       sorted(without_node({early(1, 4), full(4, 3), full(1, 2), full(2, 3)}, n(2), all_kernels)),
-      (std::vector<HostEdge>{full(1, 3), early(1, 4), full(4, 3)}));
+      (std::vector<GraphEdge>{full(1, 3), early(1, 4), full(4, 3)}));
 }
 
 // Every pair (a, b) with a path from a to b.
-std::set<std::pair<Node, Node>> order_of(const std::vector<HostEdge>& edges, std::uintptr_t nodes,
+std::set<std::pair<Node, Node>> order_of(const std::vector<GraphEdge>& edges, std::uintptr_t nodes,
                                          Node without) {
   std::set<std::pair<Node, Node>> order;
   for (std::uintptr_t a = 1; a <= nodes; ++a) {
@@ -73,11 +73,11 @@ std::set<std::pair<Node, Node>> order_of(const std::vector<HostEdge>& edges, std
   }
   return order;
 }
-std::set<std::pair<Node, Node>> implied(const std::vector<HostEdge>& edges) {
+std::set<std::pair<Node, Node>> implied(const std::vector<GraphEdge>& edges) {
   std::set<std::pair<Node, Node>> result;
-  for (const HostEdge& edge : edges) {
-    std::vector<HostEdge> others;
-    for (const HostEdge& other : edges) {
+  for (const GraphEdge& edge : edges) {
+    std::vector<GraphEdge> others;
+    for (const GraphEdge& other : edges) {
       if (other != edge) others.push_back(other);
     }
     if (reaches(others, edge.from, edge.to)) result.insert({edge.from, edge.to});
@@ -90,7 +90,7 @@ TEST(Edges, A1_RandomGraphsKeepTheirOrderAndGetNoImpliedEdge) {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     Random random(seed);
     const std::uintptr_t nodes = 3 + random.below(10);
-    std::vector<HostEdge> edges;
+    std::vector<GraphEdge> edges;
     for (std::uintptr_t a = 1; a <= nodes; ++a) {
       for (std::uintptr_t b = a + 1; b <= nodes; ++b) {
         if (random.below(100) < 30) edges.push_back(full(a, b));
@@ -107,7 +107,7 @@ TEST(Edges, A1_RandomGraphsKeepTheirOrderAndGetNoImpliedEdge) {
         ASSERT_TRUE(implied_before.contains(pair)) << "seed " << seed << ": a new edge is implied";
       }
       std::set<std::pair<Node, Node>> seen;
-      for (const HostEdge& edge : left) {
+      for (const GraphEdge& edge : left) {
         ASSERT_TRUE(seen.insert({edge.from, edge.to}).second) << "seed " << seed << ": twice";
       }
       edges = left;

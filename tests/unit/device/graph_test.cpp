@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "device/host/edges.hpp"
+#include "device/edges.hpp"
 #include "unit/device/support.hpp"
 
 namespace graphtap {

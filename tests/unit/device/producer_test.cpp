@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "device/host/random.hpp"
-#include "device/host/small_float.hpp"
+#include "device/small_float.hpp"
 #include "unit/device/support.hpp"
 
 namespace graphtap {

@@ -1,4 +1,4 @@
-#include "device/host/small_float.hpp"
+#include "device/small_float.hpp"
 
 #include <gtest/gtest.h>
 

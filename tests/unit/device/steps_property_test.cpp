@@ -280,7 +280,7 @@ TEST(Launches, I2_ARandomGraphRunsInAnOrderItsEdgesAllow) {
         return static_cast<std::size_t>(std::find(nodes.begin(), nodes.end(), node) -
                                         nodes.begin());
       };
-      for (const HostEdge& edge : device->edges(graph)) {
+      for (const GraphEdge& edge : device->edges(graph)) {
         ASSERT_LT(place[number_of(edge.from)], place[number_of(edge.to)]) << "seed " << seed;
       }
       if (launch == 0) first = order;

@@ -1,4 +1,4 @@
-#include "device/host/edges.hpp"
+#include "device/edges.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -33,33 +33,33 @@ bool has_detour(const Successors& successors, Node from, Node to) {
   return false;
 }
 
-std::vector<HostEdge> full_edges(const std::vector<HostEdge>& a, const std::vector<HostEdge>& b) {
-  std::vector<HostEdge> full;
+std::vector<GraphEdge> full_edges(const std::vector<GraphEdge>& a, const std::vector<GraphEdge>& b) {
+  std::vector<GraphEdge> full;
   full.reserve(a.size() + b.size());
   for (const auto* edges : {&a, &b}) {
     std::copy_if(edges->begin(), edges->end(), std::back_inserter(full),
-                 [](const HostEdge& edge) { return !edge.programmatic; });
+                 [](const GraphEdge& edge) { return !edge.programmatic; });
   }
   return full;
 }
 
 }  // namespace
 
-std::vector<HostEdge> without_node(const std::vector<HostEdge>& edges, Node node,
+std::vector<GraphEdge> without_node(const std::vector<GraphEdge>& edges, Node node,
                                    const std::function<bool(Node)>& is_kernel) {
-  std::vector<HostEdge> kept;
-  std::vector<HostEdge> before;
-  std::vector<HostEdge> behind;
+  std::vector<GraphEdge> kept;
+  std::vector<GraphEdge> before;
+  std::vector<GraphEdge> behind;
   kept.reserve(edges.size());
-  for (const HostEdge& edge : edges) {
+  for (const GraphEdge& edge : edges) {
     (edge.to == node ? before : edge.from == node ? behind : kept).push_back(edge);
   }
 
-  std::vector<HostEdge> added;
-  for (const HostEdge& in : before) {
-    for (const HostEdge& out : behind) {
+  std::vector<GraphEdge> added;
+  for (const GraphEdge& in : before) {
+    for (const GraphEdge& out : behind) {
       const bool weak = out.programmatic && !in.programmatic && is_kernel(in.from);
-      const auto same = std::find_if(kept.begin(), kept.end(), [&](const HostEdge& edge) {
+      const auto same = std::find_if(kept.begin(), kept.end(), [&](const GraphEdge& edge) {
         return edge.from == in.from && edge.to == out.to;
       });
       if (same == kept.end()) {
@@ -72,29 +72,29 @@ std::vector<HostEdge> without_node(const std::vector<HostEdge>& edges, Node node
 
   // Only full edges count as implying something: behind a programmatic edge a kernel may start
   // early.
-  const std::vector<HostEdge> full = full_edges(kept, added);
+  const std::vector<GraphEdge> full = full_edges(kept, added);
   std::optional<Successors> successors;  // built when it is needed: in a chain it is not
-  for (const HostEdge& edge : added) {
-    const auto from_elsewhere = [&edge](const HostEdge& in) {
+  for (const GraphEdge& edge : added) {
+    const auto from_elsewhere = [&edge](const GraphEdge& in) {
       return in.to == edge.to && in.from != edge.from;
     };
-    const auto to_elsewhere = [&edge](const HostEdge& out) {
+    const auto to_elsewhere = [&edge](const GraphEdge& out) {
       return out.from == edge.from && out.to != edge.to;
     };
     const bool may_have_detour = std::any_of(full.begin(), full.end(), to_elsewhere) &&
                                  std::any_of(full.begin(), full.end(), from_elsewhere);
     if (may_have_detour && !successors) {
       successors.emplace();
-      for (const HostEdge& with : full) (*successors)[with.from].push_back(with.to);
+      for (const GraphEdge& with : full) (*successors)[with.from].push_back(with.to);
     }
     if (!may_have_detour || !has_detour(*successors, edge.from, edge.to)) kept.push_back(edge);
   }
   return kept;
 }
 
-bool reaches(const std::vector<HostEdge>& edges, Node from, Node to) {
+bool reaches(const std::vector<GraphEdge>& edges, Node from, Node to) {
   Successors successors;
-  for (const HostEdge& edge : edges) {
+  for (const GraphEdge& edge : edges) {
     if (edge.from == from && edge.to == to) return true;
     successors[edge.from].push_back(edge.to);
   }
