@@ -16,10 +16,12 @@ if(GRAPHTAP_CUDA_ENABLED)
     # Ampere and Hopper as machine code, everything later from PTX.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
   endif()
-  set(CMAKE_CUDA_STANDARD 20)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
   find_package(CUDAToolkit 13.0 REQUIRED)  # edge data in the graph calls
 endif()
 

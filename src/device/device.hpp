@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "device/producer_id.hpp"
 #include "graphtap/dtype.hpp"
 #include "graphtap/handles.hpp"
 #include "graphtap/source.hpp"
@@ -10,14 +11,6 @@
 #include "plan/wire.hpp"
 
 namespace graphtap {
-
-/// Who a producer is: baked into its node at capture, compared with the plan when its record arrives.
-struct ProducerId {
-  std::uint16_t hook = 0;
-  std::uint16_t ordinal = 0;
-  std::uint32_t slot = 0;
-  friend bool operator==(const ProducerId&, const ProducerId&) = default;
-};
 
 /// One producer call. With `header` set (graph form) the plan is read on the device when it runs; with
 /// it null (eager form) the plan is `ticket`, `frame`, `magic`, `plan`, `list`, passed by value.

@@ -9,6 +9,7 @@
 #include "device/host/interpreter.hpp"
 #include "device/host/memory.hpp"
 #include "device/host/producer.hpp"
+#include "device/validate.hpp"
 
 namespace graphtap {
 namespace {

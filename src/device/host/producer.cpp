@@ -1,7 +1,5 @@
 #include "device/host/producer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -13,20 +11,6 @@
 
 namespace graphtap {
 namespace {
-
-bool is_floating(DType dtype) {
-  switch (dtype) {
-    case DType::f16:
-    case DType::bf16:
-    case DType::f32:
-    case DType::f64:
-    case DType::f8_e4m3:
-    case DType::f8_e5m2:
-      return true;
-    default:
-      return false;
-  }
-}
 
 const std::byte* at(const void* base, std::int64_t offset) {
   return static_cast<const std::byte*>(base) + offset;
@@ -162,24 +146,6 @@ std::uint64_t rows_to_copy(const Source& source, const Plan& plan, std::uint64_t
 }
 
 }  // namespace
-
-Status validate(const ProducerCall& call) {
-  const Source& source = call.source;
-  const auto refuse = [&call](const char* why) {
-    return Status(Code::invalid_argument,
-                  fmt::format("cudaErrorInvalidValue: producer of hook {}, ordinal {}: {}",
-                              call.id.hook, call.id.ordinal, why));
-  };
-  if (source.parts == 0) return refuse("a row needs at least one part");
-  if (!source.data && (source.rows > 0 || source.chunks > 0))
-    return refuse("the source has no address");
-  if (source.chunks > 0 && !source.chunk_bytes) return refuse("chunks need their byte counts");
-  if (!source.addend) return {};
-  if (!is_floating(call.dtype)) return refuse("only floating-point tensors can be added");
-  if (source.chunks > 0) return refuse("a chunked source takes no second tensor");
-  if (source.part_bytes % size_of(call.dtype) != 0) return refuse("a part holds a broken element");
-  return {};
-}
 
 ProducerJob read_plan(const ProducerCall& call) noexcept {
   const Source& source = call.source;

@@ -36,8 +36,6 @@ struct ProducerJob {
   const std::uint32_t* list = nullptr;  ///< rows to copy, or null for the first head.rows
 };
 
-/// Refuses arguments that no plan could make sense of. Errors: invalid_argument.
-[[nodiscard]] Status validate(const ProducerCall& call);
 /// Reads the plan (graph form: from the header in device memory) and the chunk counts.
 [[nodiscard]] ProducerJob read_plan(const ProducerCall& call) noexcept;
 /// Bumps the census (graph form only) and writes rows, then head. `job.on` must be set.

@@ -1,4 +1,5 @@
 #include "device/host/producer.hpp"
+#include "device/validate.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,211 @@
+#pragma once
+// The producer kernels: copy the rows that the plan asks for into the step's frame. They need nothing but these headers;
+// what they must do, byte for byte, is written in device/host/producer.hpp. Nothing outside the planned range is written,
+// whatever counts, lists and plans say.
+#include "device/cuda/plan_on_device.cuh"
+#include "device/cuda/sums.cuh"
+
+namespace graphtap::cuda {
+
+inline constexpr int kFlatThreads = 512;
+inline constexpr int kStridedThreads = 256;
+
+__device__ __forceinline__ uint4 add_units(DType dtype, uint4 a, uint4 b) {
+  Granule<16> x, y;
+  memcpy(&x, &a, 16);
+  memcpy(&y, &b, 16);
+  const Granule<16> sum = add(dtype, x, y);
+  uint4 out;
+  memcpy(&out, &sum, 16);
+  return out;
+}
+
+/// Rows that lie one behind the other. kSpeculate: the source is read while the plan is still on its way, as far as the
+/// grid reaches at once; worth one memory latency when the hook is on, thrown away when it is off.
+template <bool kGraph, bool kSpeculate, bool kSum, int kLoads>
+__global__ void __launch_bounds__(kFlatThreads) flat_producer(const FlatArgs args) {
+  const auto* source = static_cast<const uint4*>(args.data);
+  const auto* addend = static_cast<const uint4*>(args.addend);
+  const std::uint64_t there = std::uint64_t{args.units_per_row} * args.rows;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * (kFlatThreads * kLoads) + threadIdx.x;
+  uint4 early[kLoads], early_addend[kLoads];
+  if constexpr (kSpeculate) {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const std::uint64_t unit = first + std::uint64_t{kFlatThreads} * i;
+      if (unit < there) {
+        early[i] = load_now(source + unit);
+        if constexpr (kSum) early_addend[i] = load_now(addend + unit);
+      }
+    }
+  }
+  const Plan plan = read_plan<kGraph>(args.tag, args.plan, true);
+  if (!plan.on) return;
+  const std::uint64_t row_bytes = std::uint64_t{args.units_per_row} * 16;
+  const std::uint32_t rows = rows_to_copy(plan, args.rows, row_bytes);
+  const std::uint64_t units = std::uint64_t{rows} * args.units_per_row;
+  auto* to = reinterpret_cast<uint4*>(plan.record + sizeof(wire::RecordHead));
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * (kFlatThreads * kLoads);
+
+  if (plan.list == nullptr) {
+    std::uint64_t tile = first;
+    if constexpr (kSpeculate) {
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const std::uint64_t unit = tile + std::uint64_t{kFlatThreads} * i;
+        if (unit < units) to[unit] = kSum ? add_units(args.dtype, early[i], early_addend[i]) : early[i];
+      }
+      tile += stride;
+    }
+    for (; tile < units; tile += stride) {
+      uint4 value[kLoads];
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const std::uint64_t unit = tile + std::uint64_t{kFlatThreads} * i;
+        if (unit < units) value[i] = source[unit];
+      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const std::uint64_t unit = tile + std::uint64_t{kFlatThreads} * i;
+        if (unit < units) to[unit] = kSum ? add_units(args.dtype, value[i], addend[unit]) : value[i];
+      }
+    }
+  } else {
+    const std::uint64_t threads = std::uint64_t{gridDim.x} * kFlatThreads;
+    for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kFlatThreads + threadIdx.x; unit < units; unit += threads) {
+      const std::uint64_t row = unit / args.units_per_row;
+      const std::uint64_t from = std::uint64_t{plan.list[row]} * args.units_per_row + unit % args.units_per_row;
+      to[unit] = kSum ? add_units(args.dtype, source[from], addend[from]) : source[from];
+    }
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) sign(plan, args.tag.id, rows, units * 16);
+}
+
+template <int N>
+__device__ __forceinline__ Granule<N> load_granule(const std::byte* from, bool aligned) {
+  Granule<N> granule;
+  if (aligned) {
+    granule = *reinterpret_cast<const Granule<N>*>(from);
+  } else {
+    for (int i = 0; i < N; ++i) granule.bytes[i] = static_cast<unsigned char>(from[i]);
+  }
+  return granule;
+}
+
+/// Rows of parts with any strides, in granules of N bytes.
+template <bool kGraph, bool kSum, int N>
+__global__ void __launch_bounds__(kStridedThreads) strided_producer(const StridedArgs args) {
+  const Plan plan = read_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
+  if (!plan.on) return;
+  const std::uint64_t row_granules = std::uint64_t{args.granules_per_part} * args.parts;
+  const std::uint32_t rows = rows_to_copy(plan, args.rows, row_granules * N);
+  const std::uint64_t granules = rows * row_granules;
+  auto* to = reinterpret_cast<Granule<N>*>(plan.record + sizeof(wire::RecordHead));
+  const std::uint64_t threads = std::uint64_t{gridDim.x} * kStridedThreads;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * kStridedThreads + threadIdx.x; i < granules; i += threads) {
+    std::uint64_t row;
+    std::uint32_t part, within;
+    if (granules <= 0xffffffffu) {  // 64-bit divisions cost several times as much
+      const auto small = static_cast<std::uint32_t>(i);
+      const auto per_row = static_cast<std::uint32_t>(row_granules);
+      row = small / per_row;
+      const std::uint32_t rest = small % per_row;
+      part = rest / args.granules_per_part;
+      within = rest % args.granules_per_part;
+    } else {
+      row = i / row_granules;
+      const std::uint64_t rest = i % row_granules;
+      part = static_cast<std::uint32_t>(rest / args.granules_per_part);
+      within = static_cast<std::uint32_t>(rest % args.granules_per_part);
+    }
+    if (plan.list != nullptr) row = plan.list[row];
+    const auto index = static_cast<std::int64_t>(row);
+    const std::int64_t in_row = static_cast<std::int64_t>(part) * args.part_stride + std::int64_t{within} * N;
+    const Granule<N> value = load_granule<N>(args.data + index * args.row_stride + in_row, args.aligned);
+    if constexpr (kSum) {
+      const std::byte* other = args.addend + index * args.addend_row_stride + in_row;
+      to[i] = add(args.dtype, value, load_granule<N>(other, args.aligned));
+    } else {
+      to[i] = value;
+    }
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) sign(plan, args.tag.id, rows, granules * N);
+}
+
+/// Whatever the addresses allow; all threads of a block together.
+template <int N>
+__device__ __forceinline__ void copy_granules(std::byte* to, const std::byte* from, std::uint64_t bytes,
+                                              std::uint64_t thread, std::uint64_t threads) {
+  auto* wide_to = reinterpret_cast<Granule<N>*>(to);
+  const auto* wide_from = reinterpret_cast<const Granule<N>*>(from);
+  const std::uint64_t count = bytes / N;
+  for (std::uint64_t i = thread; i < count; i += threads) wide_to[i] = wide_from[i];
+  for (std::uint64_t i = count * N + thread; i < bytes; i += threads) to[i] = from[i];
+}
+
+__device__ __forceinline__ std::uint64_t real_bytes(const ChunkedArgs& args, std::uint32_t chunk) {
+  const std::int64_t count = args.chunk_bytes[chunk];
+  return count <= 0 ? 0 : min(static_cast<std::uint64_t>(count), args.chunk_stride);
+}
+
+/// The sum over the block, in every thread.
+__device__ __forceinline__ std::uint64_t block_sum(std::uint64_t value, std::uint64_t* shared) {
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  std::uint64_t sum = 0;
+  for (int warp = 0; warp < kStridedThreads / 32; ++warp) sum += shared[warp];
+  __syncthreads();
+  return sum;
+}
+
+/// blockIdx.y walks over the chunks, blockIdx.x over the bytes of one.
+template <bool kGraph>
+__global__ void __launch_bounds__(kStridedThreads) chunked_producer(const ChunkedArgs args) {
+  __shared__ std::uint64_t shared[kStridedThreads / 32];
+  const Plan plan = read_plan<kGraph>(args.tag, args.plan, false);
+  if (!plan.on) return;
+  std::uint64_t mine = 0;
+  for (std::uint32_t i = threadIdx.x; i < args.chunks; i += kStridedThreads) mine += real_bytes(args, i);
+  const std::uint64_t total = block_sum(mine, shared);
+  const std::uint64_t capacity = plan.slot.capacity16 * wire::kAlign;
+  const std::uint64_t row = max(args.row_bytes, std::uint64_t{1});
+  const std::uint64_t bytes = total <= capacity ? total : capacity - capacity % row;
+  std::byte* const to = plan.record + sizeof(wire::RecordHead);
+
+  for (std::uint32_t chunk = blockIdx.y; chunk < args.chunks; chunk += gridDim.y) {
+    mine = 0;
+    for (std::uint32_t i = threadIdx.x; i < chunk; i += kStridedThreads) mine += real_bytes(args, i);
+    const std::uint64_t before = block_sum(mine, shared);
+    if (before >= bytes) break;
+    const std::uint64_t length = min(real_bytes(args, chunk), bytes - before);
+    const std::byte* from = args.data + chunk * args.chunk_stride;
+    const std::uint64_t thread = std::uint64_t{blockIdx.x} * kStridedThreads + threadIdx.x;
+    const std::uint64_t threads = std::uint64_t{gridDim.x} * kStridedThreads;
+    const auto odd = (reinterpret_cast<std::uintptr_t>(from) | before) & 15;
+    if (odd == 0) {
+      copy_granules<16>(to + before, from, length, thread, threads);
+    } else if (odd % 4 == 0) {
+      copy_granules<4>(to + before, from, length, thread, threads);
+    } else {
+      copy_granules<1>(to + before, from, length, thread, threads);
+    }
+  }
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) sign(plan, args.tag.id, plan.slot.rows, bytes);
+}
+
+/// Ends a step: the census goes to the start of the frame, the header is OFF. One block.
+__global__ void close_step_kernel(wire::StepHeader* header) {
+  const std::uint64_t ticket = header->ticket;
+  if (ticket != 0) {
+    const std::uint32_t slots = header->slots;
+    const auto* census =
+        reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const std::byte*>(header) + wire::census_offset(slots));
+    auto* frame = reinterpret_cast<std::uint32_t*>(header->frame);
+    for (std::uint32_t i = threadIdx.x; i < slots; i += blockDim.x) frame[i] = census[i];
+  }
+  __syncthreads();  // every thread has seen the ticket
+  if (threadIdx.x == 0) header->ticket = 0;
+}
+
+}  // namespace graphtap::cuda
