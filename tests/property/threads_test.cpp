@@ -1,5 +1,6 @@
-// The same promises with real threads: engines that step, people who switch, watch, flush and look, all at
-// once, on the threaded host device. Meant for TSan; checked for right labels everywhere.
+// The same promises with real threads: engines that step, people who switch, watch, flush and look,
+// all at once, on the threaded host device (for TSan) or on a GPU. Checked for right labels
+// everywhere.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,10 +9,10 @@
 #include <cstring>
 #include <thread>
 
-#include "device/host/host_device.hpp"
 #include "device/host/random.hpp"
 #include "graphtap/monitor.hpp"
 #include "property/support/oracle.hpp"
+#include "support/engine.hpp"
 
 namespace graphtap::property {
 namespace {
@@ -51,15 +52,17 @@ class LabelSink final : public Sink {
 };
 
 struct Shared {
-  std::shared_ptr<HostDevice> device;
+  std::unique_ptr<testing::Engine> engine;
   Monitor* monitor = nullptr;
   HookTable table{"threads"};
 };
 
-// An engine with one lane: captures two graphs, then replays one or the other, running ahead of its stream.
-void engine(Shared& shared, std::uint64_t seed, std::uint64_t steps) {
+// A server with one lane: captures two graphs, then replays one or the other, running ahead of its
+// stream.
+void serve(Shared& shared, std::uint64_t seed, std::uint64_t steps) {
   Random random(seed);
-  HostDevice& device = *shared.device;
+  testing::Engine& engine = *shared.engine;
+  Device& device = *engine.device();
   const auto lane = shared.monitor->make_lane();
   const Stream stream = device.create_stream().value();
   struct Row {
@@ -75,12 +78,12 @@ void engine(Shared& shared, std::uint64_t seed, std::uint64_t steps) {
   };
   std::vector<Captured> graphs(2);
   for (Captured& graph : graphs) {
-    graph.input = device.allocate(kRows * sizeof(Row)).value();
-    ASSERT_TRUE(device.begin_capture(stream).ok());
+    graph.input = engine.tensor(kRows * sizeof(Row)).value();
+    ASSERT_TRUE(engine.begin_capture(stream).ok());
     for (HookId hook = 0; hook < kLayers; ++hook) {
       const std::uint64_t row_bytes = kWidth * sizeof(float);
-      std::byte* data = device.allocate(kRows * row_bytes).value();
-      ASSERT_TRUE(device
+      std::byte* data = engine.tensor(kRows * row_bytes).value();
+      ASSERT_TRUE(engine
                       .compute(stream,
                                [=, in = graph.input] {
                                  for (std::uint32_t r = 0; r < kRows; ++r) {
@@ -98,7 +101,7 @@ void engine(Shared& shared, std::uint64_t seed, std::uint64_t steps) {
       source.row_stride = static_cast<std::int64_t>(row_bytes);
       lane->produce(hook, source, stream);
     }
-    graph.graph = device.end_capture(stream).value();
+    graph.graph = engine.end_capture(stream).value();
     graph.exec = device.instantiate(graph.graph, 0).value();
     graph.bound = lane->bind(graph.graph, graph.exec);
   }
@@ -114,9 +117,11 @@ void engine(Shared& shared, std::uint64_t seed, std::uint64_t steps) {
     std::vector<Row> input(kRows);
     for (std::uint32_t r = 0; r < rows; ++r) input[r] = {request->serial, token + r, i};
     Captured& graph = graphs[random.below(2)];
-    ASSERT_TRUE(device.compute(stream, [to = graph.input, input] {
-                        std::memcpy(to, input.data(), input.size() * sizeof(Row));
-                      }).ok());
+    ASSERT_TRUE(
+        engine
+            .compute(stream, [to = graph.input,
+                              input] { std::memcpy(to, input.data(), input.size() * sizeof(Row)); })
+            .ok());
     ASSERT_TRUE(step.launch(*graph.bound).ok());
     step.end();
     token += rows;
@@ -135,7 +140,10 @@ void engine(Shared& shared, std::uint64_t seed, std::uint64_t steps) {
 TEST(Threads, A4_A18_EverythingFromEveryThreadAtOnce) {
   const std::uint64_t steps = steps_a_lane();
   Shared shared;
-  shared.device = std::make_shared<HostDevice>(HostOptions{});
+  testing::EngineOptions engine_options;
+  engine_options.threaded = true;
+  engine_options.quarantine = false;
+  shared.engine = testing::make_engine(engine_options);
   for (int layer = 0; layer < kLayers; ++layer) {
     (void)shared.table.add({"resid_pre", layer, DType::f32, {kWidth}}).value_or_throw();
   }
@@ -146,7 +154,7 @@ TEST(Threads, A4_A18_EverythingFromEveryThreadAtOnce) {
     options.header_slots = 8;
     options.policy = policy;
     options.settle_launches = 4;
-    Monitor monitor(shared.device, shared.table, options, {sink});
+    Monitor monitor(shared.engine->device(), shared.table, options, {sink});
     shared.monitor = &monitor;
     std::atomic<bool> done{false};
     std::vector<std::thread> others;
@@ -165,7 +173,8 @@ TEST(Threads, A4_A18_EverythingFromEveryThreadAtOnce) {
       Random random(7);
       while (!done) {
         LeaseSpec spec;
-        spec.hooks = HookSet::of(kLayers, std::vector<HookId>{static_cast<HookId>(random.below(kLayers))});
+        spec.hooks =
+            HookSet::of(kLayers, std::vector<HookId>{static_cast<HookId>(random.below(kLayers))});
         if (random.chance(0.5)) spec.windows = {{0, 20, TokenWindow::From::sequence}};
         const Lease lease = monitor.watch(spec);
         std::this_thread::yield();
@@ -181,7 +190,7 @@ TEST(Threads, A4_A18_EverythingFromEveryThreadAtOnce) {
     });
     std::vector<std::thread> engines;
     for (std::uint64_t t = 0; t < 2; ++t) {
-      engines.emplace_back([&, t] { engine(shared, t + 1, steps); });
+      engines.emplace_back([&, t] { serve(shared, t + 1, steps); });
     }
     for (std::thread& thread : engines) thread.join();
     done = true;
@@ -196,6 +205,9 @@ TEST(Threads, A4_A18_EverythingFromEveryThreadAtOnce) {
     EXPECT_EQ(stats.total.missing(), stats.total.gap(GapReason::not_fired));
     EXPECT_EQ(sink->gaps, stats.total.missing() + stats.total.shed());
     EXPECT_TRUE(monitor.close(std::chrono::seconds(10)).ok());
+    shared.engine->run_until_idle();
+    for (const std::string& violation : shared.engine->violations())
+      ADD_FAILURE() << "I4: " << violation;
   }
 }
 

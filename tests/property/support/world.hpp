@@ -1,16 +1,19 @@
 #pragma once
-// A small serving engine on the cooperative host device, driven by a seed: requests join and leave, graphs
-// are captured and replayed, hooks are switched, things go wrong.
+// A small serving engine, driven by a seed: requests join and leave, graphs are captured and
+// replayed, hooks are switched, things go wrong. On the cooperative host device the seed decides
+// every interleaving as well.
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "device/host/host_device.hpp"
+#include "device/host/random.hpp"
 #include "graphtap/monitor.hpp"
 #include "property/support/counts.hpp"
 #include "property/support/oracle.hpp"
+#include "support/engine.hpp"
 
 namespace graphtap::property {
 
@@ -20,6 +23,22 @@ struct Trouble {
   bool faults = false;      ///< device calls fail before or after they were carried out
   bool lost = false;        ///< a sticky error somewhere in the middle
   bool failing_sink = false;
+};
+
+inline constexpr std::uint32_t kMostRows = 24;
+inline constexpr std::uint32_t kExpertRows = 3;
+
+/// What a step's kernels read: whose row each row is.
+struct InputRow {
+  std::uint64_t serial;
+  std::int64_t token;
+};
+struct Input {
+  std::uint64_t world_step;
+  std::uint32_t tokens;
+  std::uint32_t requests;
+  InputRow token_rows[kMostRows];
+  InputRow request_rows[kMostRows];
 };
 
 class World {
@@ -40,10 +59,9 @@ class World {
     std::shared_ptr<BoundGraph> bound;
     std::uint32_t capacity = 0;
     std::byte* input = nullptr;
-    std::vector<HookId> hooks;            // in firing order; a hook may be there several times
-    std::map<Firing, int> fires;          // at each launch
+    std::map<Firing, int> fires;  // at each launch
     std::uint64_t set_changes_seen = 0;
-    bool corrupt = false;                 // a node's ids were rewritten
+    bool corrupt = false;  // a node's ids were rewritten
   };
   struct LaneWorld {
     std::shared_ptr<Lane> lane;
@@ -51,7 +69,7 @@ class World {
     std::uint64_t steps = 0;
     std::vector<std::unique_ptr<Captured>> graphs;
     std::byte* eager_input = nullptr;
-    Captured* owed = nullptr;             // a launch that was left out, to come late
+    Captured* owed = nullptr;  // a launch that was left out, to come late
     std::vector<std::byte> owed_input;
   };
   struct Serving {
@@ -65,7 +83,6 @@ class World {
   void make_monitor();
   void capture(LaneWorld& lane);
   void swap_ids(Captured& graph);
-  [[nodiscard]] std::vector<Node> producers(Graph graph);
   void replace_exec(Captured& graph);
   Source_ make_source(const Hook& hook, std::uint32_t rows);
   void fill_source(const Hook& hook, std::uint16_t ordinal, const Source_& source,
@@ -75,7 +92,6 @@ class World {
   void eager_step(LaneWorld& lane, StepTruth& truth, Step step);
   std::vector<RowSpan> choose_rows(std::uint32_t lane_index, std::uint32_t most);
   StepTruth describe(const LaneWorld& lane, StepKind kind, const std::vector<RowSpan>& spans);
-  void feed(Captured& graph, const std::vector<std::byte>& input, Stream stream);
   std::vector<std::byte> input_of(const StepTruth& truth) const;
   void upload(std::byte* device, const std::vector<std::byte>& bytes, Stream stream);
   void switch_hooks();
@@ -88,15 +104,15 @@ class World {
   void check_quiet(const char* when);
   void finish();
   std::byte* engine_memory(std::size_t bytes);
-  template <class Work>
-  void despite_refusals(Work work);
-  template <class Call>
-  void insist(Call call);  // an engine retries its own device calls until they go through
+  void despite_refusals(const std::function<void()>& work);
+  void insist(const std::function<Status()>&
+                  call);  // an engine retries its own device calls until they go through
 
   Random random_;
   const Trouble trouble_;
   Counts& counts_;
-  std::shared_ptr<HostDevice> device_;
+  std::unique_ptr<testing::Engine> engine_;
+  std::shared_ptr<Device> device_;  // the engine's
   HookTable table_{"property"};
   std::shared_ptr<CheckingSink> sink_;
   MonitorOptions options_;
