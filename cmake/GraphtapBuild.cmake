@@ -15,9 +15,12 @@ if(GRAPHTAP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${GRAPHTAP_CCACHE})
 endif()
 
+# OFF where the compiler is another than the one that the project is kept free of warnings with.
+option(GRAPHTAP_WERROR "Warnings are errors" ON)
 add_library(graphtap_options INTERFACE)
 target_compile_options(graphtap_options INTERFACE
-  -Wall -Wextra -Wpedantic -Werror -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
+  -Wall -Wextra -Wpedantic $<$<BOOL:${GRAPHTAP_WERROR}>:-Werror>
+  -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
   -Wold-style-cast -Woverloaded-virtual -Wnull-dereference
   # g++ 12 reports these inside its own headers at -O3 (GCC bug 105329 and its kin).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-null-dereference;-Wno-restrict>)

@@ -45,5 +45,6 @@ function(graphtap_cuda_component)
   get_target_property(warnings graphtap_options INTERFACE_COMPILE_OPTIONS)
   target_compile_options(gt_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:${warnings}>
-    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Werror;-Werror=all-warnings>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${GRAPHTAP_WERROR}>>:-Xcompiler=-Werror;-Werror=all-warnings>)
 endfunction()

@@ -7,6 +7,26 @@ export GRAPHTAP_CACHE=$cache
 export CCACHE_DIR=${CCACHE_DIR:-$cache/ccache}
 jobs=${GRAPHTAP_JOBS:-$(nproc)}
 
+# What ./run pack-deps put into the checkout, where this machine lacks it (or GRAPHTAP_DEPS=1 asks for it).
+deps=$root/.deps
+lacks_packages() {
+  local header
+  for header in CLI/CLI.hpp fmt/core.h spdlog/spdlog.h nlohmann/json.hpp sqlite3.h xxhash.h gtest/gtest.h; do
+    [[ -e /usr/include/$header || -e /usr/local/include/$header ]] || return 0
+  done
+  return 1
+}
+use_deps=false
+if [[ -f $deps/packages ]] && { [[ ${GRAPHTAP_DEPS:-0} == 1 ]] || lacks_packages; }; then
+  use_deps=true
+  export CMAKE_PREFIX_PATH=$deps${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+  for folder in "$deps"/lib/*/pkgconfig "$deps/share/pkgconfig"; do
+    export PKG_CONFIG_PATH=$folder${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+  done
+  unset folder
+  PATH=$PATH:$deps/bin  # the machine's own pkg-config, if it has one, comes first
+fi
+
 say() { printf '%s\n' "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
@@ -65,9 +85,9 @@ build() {
 
 # What demo, graphtap, test and bench share: packages, the engine, and one release build with the adapter.
 # Tests and benchmarks are configured wherever their libraries are, so that nothing is built twice.
-prepare() { "$root/scripts/install_packages.sh" build "$@"; }  # prepare [GROUP…]: those besides build
+prepare() { $use_deps || "$root/scripts/install_packages.sh" build "$@"; }  # prepare [GROUP…]: those besides build
 prepare_engine() { "$root/scripts/fetch_engine.sh"; }
-has_header() { [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]]; }
+has_header() { [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]] || { $use_deps && [[ -e $deps/include/$1 ]]; }; }
 configure_release() {
   local tests=OFF bench=OFF
   has_header gtest && tests=ON
@@ -78,7 +98,7 @@ configure_release() {
 # The path of the built command, for demo.sh and `run graphtap`.
 command_path() { find "$(build_dir release)" -maxdepth 3 -type f -name graphtap -perm -u+x | head -n1; }
 build_command() {
-  "$root/scripts/install_packages.sh" build
+  prepare
   prepare_engine
   configure_release
   build release graphtap_cli
