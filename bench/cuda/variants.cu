@@ -1,0 +1,241 @@
+#include "variants.hpp"
+
+#include "check.hpp"
+
+namespace graphtap::bench {
+namespace {
+
+// Volatile: such loads stay in program order and are not sunk below the branch that may make them useless.
+__device__ __forceinline__ uint4 load_now(const void* from) {
+  uint4 value;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+               : "l"(__cvta_generic_to_global(from)));
+  return value;
+}
+
+/// The 48 bytes of a header that a producer reads, before anything looks at them.
+struct RawPlan {
+  uint4 first, second, slot;
+};
+
+__device__ __forceinline__ RawPlan load_plan(const FormArgs& args, std::uint32_t source) {
+  const auto* base = reinterpret_cast<const std::byte*>(args.header);
+  return {load_now(base), load_now(base + 16),
+          load_now(base + wire::slots_offset() + (args.slot + source) * sizeof(wire::SlotPlan))};
+}
+
+struct Plan {
+  bool on;
+  std::uint64_t ticket, magic;
+  std::byte* record;
+  std::uint32_t units, rows;
+};
+
+__device__ __forceinline__ std::uint64_t join(unsigned low, unsigned high) {
+  return static_cast<std::uint64_t>(high) << 32 | low;
+}
+
+__device__ __forceinline__ Plan understand(const RawPlan& raw, const FormArgs& args, std::uint32_t source) {
+  Plan plan;
+  plan.ticket = join(raw.first.x, raw.first.y);
+  plan.magic = join(raw.second.x, raw.second.y);
+  const std::uint32_t slots = raw.second.z;
+  plan.on = plan.ticket != 0 && raw.slot.x != 0 && args.slot + source < slots;
+  plan.record = reinterpret_cast<std::byte*>(join(raw.first.z, raw.first.w)) + std::uint64_t{raw.slot.x} * 16;
+  plan.units = min(min(raw.slot.y * args.row_units, raw.slot.w), args.units);
+  plan.rows = plan.units / args.row_units;
+  return plan;
+}
+
+__device__ __forceinline__ RawPlan raw_of(const FormArgs& args) {
+  RawPlan raw;
+  static_assert(sizeof(raw) == sizeof(args.value_header) + sizeof(args.value_slot));
+  memcpy(&raw.first, &args.value_header, sizeof(args.value_header));
+  memcpy(&raw.slot, &args.value_slot, sizeof(args.value_slot));
+  return raw;
+}
+
+/// The record's head and the slot's firing count.
+__device__ __forceinline__ void sign(const Plan& plan, const FormArgs& args, std::uint32_t source) {
+  const std::uint32_t slot = args.slot + source;
+  auto* base = reinterpret_cast<std::byte*>(args.header);
+  atomicAdd(reinterpret_cast<unsigned*>(base + wire::census_offset(args.header_slots)) + slot, 1u);
+  const wire::RecordHead head{plan.magic, plan.ticket, static_cast<std::uint16_t>(slot), 0, plan.rows,
+                              std::uint64_t{plan.units} * 16};
+  *reinterpret_cast<wire::RecordHead*>(plan.record) = head;
+}
+
+__global__ void empty_form(const FormArgs) {}
+
+enum class Reads { header_first, speculative, argument };
+
+/// blockIdx.y is the source, so that one node can serve all hooks of a layer.
+template <int kThreads, int kLoads, Reads kReads>
+__global__ void __launch_bounds__(kThreads) copy_form(const FormArgs args) {
+  const std::uint32_t source = blockIdx.y;
+  const uint4* from = args.source[source];
+  const std::uint32_t first = blockIdx.x * (kThreads * kLoads) + threadIdx.x;
+  uint4 value[kLoads];
+  const auto load = [&](std::uint32_t units) {
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      if (const std::uint32_t unit = first + i * kThreads; unit < units) value[i] = load_now(from + unit);
+    }
+  };
+  RawPlan raw;
+  if constexpr (kReads == Reads::argument) {
+    raw = raw_of(args);
+  } else {
+    raw = load_plan(args, source);
+  }
+  if constexpr (kReads == Reads::speculative) load(args.units);
+  const Plan plan = understand(raw, args, source);
+  if (!plan.on) return;
+  if constexpr (kReads != Reads::speculative) load(plan.units);
+  auto* to = reinterpret_cast<uint4*>(plan.record + sizeof(wire::RecordHead));
+#pragma unroll
+  for (int i = 0; i < kLoads; ++i) {
+    if (const std::uint32_t unit = first + i * kThreads; unit < plan.units) to[unit] = value[i];
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) sign(plan, args, source);
+}
+
+/// One bulk copy in, one out, by one thread: no registers hold the data.
+template <int kChunkBytes, bool kSpeculate>
+__global__ void __launch_bounds__(32) bulk_form(const FormArgs args) {
+#if __CUDA_ARCH__ >= 900
+  __shared__ alignas(128) unsigned char buffer[kChunkBytes];
+  __shared__ alignas(8) std::uint64_t arrival;
+  if (threadIdx.x != 0) return;
+  const auto shared = static_cast<unsigned>(__cvta_generic_to_shared(buffer));
+  const auto barrier = static_cast<unsigned>(__cvta_generic_to_shared(&arrival));
+  const std::uint32_t first = blockIdx.x * (kChunkBytes / 16);
+  const auto bytes_of = [&](std::uint32_t units) {
+    return first < units ? min(units - first, std::uint32_t{kChunkBytes / 16}) * 16 : 0u;
+  };
+  const auto load = [&](std::uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+                 "l"(__cvta_generic_to_global(args.source[0] + first)), "r"(bytes), "r"(barrier)
+                 : "memory");
+  };
+  const auto await = [&] {
+    unsigned done = 0;
+    while (done == 0) {
+      asm volatile(
+          "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}"
+          : "=r"(done)
+          : "r"(barrier)
+          : "memory");
+    }
+  };
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  const std::uint32_t early = kSpeculate ? bytes_of(args.units) : 0;
+  const RawPlan raw = load_plan(args, 0);
+  if (early > 0) load(early);
+  const Plan plan = understand(raw, args, 0);
+  const std::uint32_t bytes = plan.on ? bytes_of(plan.units) : 0;
+  if (!kSpeculate && bytes > 0) load(bytes);
+  if (early > 0 || bytes > 0) await();  // also when OFF: shared memory must outlive the copy into it
+  if (bytes > 0) {
+    std::byte* const to = plan.record + sizeof(wire::RecordHead) + std::uint64_t{first} * 16;
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(shared), "r"(bytes)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    if (blockIdx.x == 0) sign(plan, args, 0);
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+  }
+#else
+  __trap();  // needs sm_90
+#endif
+}
+
+template <int kThreads, int kLoads, Reads kReads>
+constexpr Form copy_of(const char* name, unsigned sources = 1, unsigned nodes = 1) {
+  return {name,    reinterpret_cast<const void*>(&copy_form<kThreads, kLoads, kReads>), kThreads, kThreads * kLoads,
+          sources, nodes,   kReads == Reads::argument};
+}
+
+template <int kChunkBytes, bool kSpeculate>
+Form bulk_of(const char* name) {
+  return {name, reinterpret_cast<const void*>(&bulk_form<kChunkBytes, kSpeculate>), 32, kChunkBytes / 16};
+}
+
+const Form kForms[] = {
+    {"empty", reinterpret_cast<const void*>(&empty_form), 32, 0},
+    {"empty_grid_512x1", reinterpret_cast<const void*>(&empty_form), 512, 512},
+    copy_of<256, 1, Reads::header_first>("header_first_256x1"),
+    copy_of<512, 1, Reads::header_first>("header_first_512x1"),
+    copy_of<512, 2, Reads::header_first>("header_first_512x2"),
+    copy_of<256, 1, Reads::speculative>("speculative_256x1"),
+    copy_of<256, 2, Reads::speculative>("speculative_256x2"),
+    copy_of<256, 4, Reads::speculative>("speculative_256x4"),
+    copy_of<512, 1, Reads::speculative>("speculative_512x1"),
+    copy_of<512, 2, Reads::speculative>("speculative_512x2"),
+    copy_of<512, 4, Reads::speculative>("speculative_512x4"),
+    bulk_of<8192, false>("bulk_8k"),
+    bulk_of<16384, false>("bulk_16k"),
+    bulk_of<32768, false>("bulk_32k"),
+    bulk_of<8192, true>("bulk_8k_speculative"),
+    bulk_of<16384, true>("bulk_16k_speculative"),
+    copy_of<512, 1, Reads::argument>("argument_512x1"),
+    copy_of<512, 1, Reads::speculative>("fused_2_sources", 2),
+    copy_of<512, 1, Reads::speculative>("fused_4_sources", 4),
+    copy_of<512, 1, Reads::speculative>("nodes_2_a_layer", 1, 2),
+    copy_of<512, 1, Reads::speculative>("nodes_4_a_layer", 1, 4),
+};
+
+// ---- a step's header -------------------------------------------------------------------------------
+
+template <std::size_t kBytes>
+struct Image {
+  uint4 units[kBytes / 16];
+};
+
+template <std::size_t kBytes>
+__global__ void upload_kernel(uint4* header, const Image<kBytes> image) {
+  header[threadIdx.x] = image.units[threadIdx.x];
+}
+
+template <std::size_t kBytes>
+void upload(void* header, const void* image, cudaStream_t stream) {
+  Image<kBytes> value;
+  memcpy(&value, image, kBytes);
+  upload_kernel<kBytes><<<1, kBytes / 16, 0, stream>>>(static_cast<uint4*>(header), value);
+  check(cudaGetLastError(), "launch an upload");
+}
+
+__global__ void close_kernel(wire::StepHeader* header, std::uint32_t slots) {
+  if (header->ticket == 0) return;
+  const auto* census = reinterpret_cast<const unsigned*>(reinterpret_cast<const std::byte*>(header) +
+                                                         wire::census_offset(slots));
+  auto* frame = reinterpret_cast<unsigned*>(header->frame);
+  for (std::uint32_t i = threadIdx.x; i < slots; i += blockDim.x) frame[i] = census[i];
+  __syncthreads();
+  if (threadIdx.x == 0) header->ticket = 0;
+}
+
+}  // namespace
+
+std::span<const Form> forms() { return kForms; }
+
+void launch_placeholder(cudaStream_t stream) {
+  empty_form<<<1, 32, 0, stream>>>(FormArgs{});
+  check(cudaGetLastError(), "launch a placeholder");
+}
+
+void upload_by_kernel(void* header, const void* image, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 512) return upload<512>(header, image, stream);
+  if (bytes == 1024) return upload<1024>(header, image, stream);
+  fail("an upload by kernel has 512 or 1024 bytes");
+}
+
+void close_by_kernel(wire::StepHeader* header, std::uint32_t slots, cudaStream_t stream) {
+  close_kernel<<<1, 64, 0, stream>>>(header, slots);
+  check(cudaGetLastError(), "launch a close");
+}
+
+}  // namespace graphtap::bench
