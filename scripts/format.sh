@@ -7,7 +7,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 prepare format
 cd "$root"
-mapfile -t files < <(find include src adapters tests bench -type f \
+mapfile -t files < <(find include src adapters tests bench examples -type f \
   \( -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) | sort)
 case ${1:-} in
   '') clang-format -i "${files[@]}" ;;

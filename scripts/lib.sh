@@ -39,6 +39,8 @@ configure() {
   dir=$(build_dir "$preset")
   mkdir -p "$dir"
   if [[ -f $dir/build.ninja && -f $dir/options && $(<"$dir/options") == "$preset $*" ]]; then return 0; fi
+  # With other options cmake asks about its compilers anew; what they made stays.
+  rm -rf "${dir:?}"/CMakeCache.txt "$dir"/CMakeFiles/[0-9]*
   local try
   for try in 1 2; do
     if (cd "$root" && cmake --preset "$preset" -B "$dir" "$@") >"$dir/configure.log" 2>&1; then
@@ -88,11 +90,24 @@ build() {
 prepare() { $use_deps || "$root/scripts/install_packages.sh" build "$@"; }  # prepare [GROUP…]: those besides build
 prepare_engine() { "$root/scripts/fetch_engine.sh"; }
 has_header() { [[ -e /usr/include/$1 || -e /usr/local/include/$1 ]] || { $use_deps && [[ -e $deps/include/$1 ]]; }; }
+# The compiler of the CUDA device: PATH's nvcc if it is new enough, else the fetched one; nothing if there is neither.
+find_nvcc() {
+  local nvcc version folder
+  if nvcc=$(command -v nvcc); then
+    version=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
+    ((${version:-0} < 13)) || { echo "$nvcc"; return; }
+  fi
+  if folder=$("$root/scripts/fetch_cuda.sh" --dir); then echo "$folder/bin/nvcc"; fi
+}
+# For those who must compile it (./run test): fetches the compiler if there is none, and fails if that fails.
+prepare_cuda() { [[ -n $(find_nvcc) ]] || "$root/scripts/fetch_cuda.sh"; }
 configure_release() {
-  local tests=OFF bench=OFF
+  local tests=OFF bench=OFF nvcc cuda=(-DGRAPHTAP_CUDA=OFF)
+  nvcc=$(find_nvcc)
+  [[ -z $nvcc ]] || cuda=(-DGRAPHTAP_CUDA=ON -DCMAKE_CUDA_COMPILER="$nvcc")
   has_header gtest && tests=ON
   [[ -f $root/bench/CMakeLists.txt ]] && has_header benchmark && bench=ON
-  configure release -DGRAPHTAP_LLAMA=ON -DGRAPHTAP_TESTS=$tests -DGRAPHTAP_BENCH=$bench
+  configure release -DGRAPHTAP_LLAMA=ON -DGRAPHTAP_TESTS=$tests -DGRAPHTAP_BENCH=$bench "${cuda[@]}"
 }
 
 # The path of the built command, for demo.sh and `run graphtap`.

@@ -57,8 +57,11 @@ run_ctest() {
 
 stage_release() {
   prepare_engine || { fail_stage release "the engine could not be fetched or built"; return; }
+  # The CUDA device is compiled here too; its tests are skipped where there is no GPU.
+  prepare_cuda || { fail_stage release "there is no nvcc 13.0, and scripts/fetch_cuda.sh could not fetch it"; return; }
   { configure_release && build release; } || { fail_stage release "it does not build"; return; }
-  run_ctest release release
+  local nvcc; nvcc=$(find_nvcc)
+  run_ctest release release CUDAToolkit_ROOT="${nvcc%/bin/nvcc}"
 }
 
 # Each deliberate bug must be caught by the suite that is named for it.
