@@ -38,6 +38,13 @@ struct Unmanaged {
   std::string reason;
 };
 
+/// A bound graph whose launches always go through its owner's exec, so that hooks that are off cost what the soft gate
+/// (or the node gate) costs; and why.
+struct Unspecialised {
+  std::string graph;
+  std::string reason;
+};
+
 /// A consistent picture of a monitor (requirement A17). Copies; take it as often as you like.
 struct Stats {
   Counts total;
@@ -54,11 +61,16 @@ struct Stats {
   std::uint64_t graphs_bound = 0, nodes_bound = 0, graphs_stale = 0;
   std::uint64_t nodes_changed_last = 0;    ///< by the last catch-up or apply_now
   std::uint64_t nodes_changed = 0, switch_errors = 0;
+  std::uint64_t launches_short = 0;        ///< launches that lacked a planned producer: its records are gaps
+  std::uint64_t execs_replaced = 0;        ///< owner execs that were found to be replaced
+  std::uint64_t graphs_gone = 0;           ///< whose owner said so while they were bound (A16)
   std::uint64_t specialised_execs = 0, specialised_bytes = 0, exec_swaps = 0;
+  std::uint64_t specialise_failures = 0, specialise_refused = 0;  ///< builds that failed; no room in the budget
   std::uint64_t device_errors = 0;
   std::string last_device_error;
   bool device_lost = false;
   std::vector<Unmanaged> unmanaged;
+  std::vector<Unspecialised> unspecialised;
   std::vector<SinkStats> sinks;
 };
 

@@ -121,6 +121,12 @@ Stats MonitorCore::stats() {
   stats.nodes_changed = gate.nodes_changed;
   stats.nodes_changed_last = gate.nodes_changed_last;
   stats.switch_errors = gate.switch_errors;
+  stats.launches_short = gate.launches_short;
+  stats.execs_replaced = gate.execs_replaced;
+  stats.graphs_gone = gate.graphs_gone;
+  stats.specialise_failures = gate.specialise_failures;
+  stats.specialise_refused = gate.specialise_refused;
+  stats.unspecialised = gate.unspecialised;
   stats.specialised_execs = gate.specialised_execs;
   stats.specialised_bytes = gate.specialised_bytes;
   stats.exec_swaps = gate.exec_swaps;
