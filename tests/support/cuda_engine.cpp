@@ -10,6 +10,7 @@
 #include <set>
 
 #include "graphtap/cuda_device.hpp"
+#include "support/cuda_producer_nodes.hpp"
 #include "support/engine.hpp"
 #include "support/faulty_device.hpp"
 
@@ -168,17 +169,11 @@ class CudaEngine final : public Engine {
   }
 
   Status rewrite_producer(Graph /*graph*/, Node node, const ProducerCall& call) override {
-    return rewrite(node, call, [&](const cudaKernelNodeParams& params) {
-      return status_of(cudaGraphKernelNodeSetParams(native<cudaGraphNode_t>(node), &params),
-                       "cudaGraphKernelNodeSetParams");
-    });
+    return rewrite_producer_node(nullptr, native<cudaGraphNode_t>(node), call);
   }
   Status rewrite_producer(Exec exec, Node node, const ProducerCall& call) override {
-    return rewrite(node, call, [&](const cudaKernelNodeParams& params) {
-      return status_of(cudaGraphExecKernelNodeSetParams(native<cudaGraphExec_t>(exec),
-                                                        native<cudaGraphNode_t>(node), &params),
-                       "cudaGraphExecKernelNodeSetParams");
-    });
+    return rewrite_producer_node(native<cudaGraphExec_t>(exec), native<cudaGraphNode_t>(node),
+                                 call);
   }
 
   // --- Progress
@@ -213,29 +208,6 @@ class CudaEngine final : public Engine {
     if (graph != nullptr) (void)cudaGraphDestroy(graph);
     const std::lock_guard lock(mutex_);
     capturing_.erase(stream);
-  }
-
-  // A producer's argument is one struct that begins with who it is and its header; all else stays.
-  template <class Set>
-  static Status rewrite(Node node, const ProducerCall& call, Set set) {
-    cudaKernelNodeParams params{};
-    Status status = status_of(cudaGraphKernelNodeGetParams(native<cudaGraphNode_t>(node), &params),
-                              "cudaGraphKernelNodeGetParams");
-    if (!status.ok()) return status;
-    std::size_t offset = 0;
-    std::size_t bytes = 0;
-    status =
-        status_of(cudaFuncGetParamInfo(params.func, 0, &offset, &bytes), "cudaFuncGetParamInfo");
-    if (!status.ok()) return status;
-    std::vector<std::max_align_t> copy(bytes / sizeof(std::max_align_t) + 1);
-    auto* const argument = reinterpret_cast<std::byte*>(copy.data());
-    std::memcpy(argument, params.kernelParams[0], bytes);
-    std::memcpy(argument, &call.id, sizeof(call.id));
-    std::memcpy(argument + sizeof(call.id), &call.header, sizeof(call.header));
-    void* arguments[] = {argument};
-    params.kernelParams = arguments;
-    params.extra = nullptr;
-    return set(params);
   }
 
   // Its destructor comes after ours has waited for the device.
