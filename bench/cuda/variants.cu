@@ -56,11 +56,19 @@ __device__ __forceinline__ RawPlan raw_of(const FormArgs& args) {
   return raw;
 }
 
+enum class Census { atomic, reduction, none };
+
 /// The record's head and the slot's firing count.
+template <Census kCensus = Census::atomic>
 __device__ __forceinline__ void sign(const Plan& plan, const FormArgs& args, std::uint32_t source) {
   const std::uint32_t slot = args.slot + source;
   auto* base = reinterpret_cast<std::byte*>(args.header);
-  atomicAdd(reinterpret_cast<unsigned*>(base + wire::census_offset(args.header_slots)) + slot, 1u);
+  auto* count = reinterpret_cast<unsigned*>(base + wire::census_offset(args.header_slots)) + slot;
+  if constexpr (kCensus == Census::atomic) {
+    atomicAdd(count, 1u);
+  } else if constexpr (kCensus == Census::reduction) {
+    asm volatile("red.global.add.u32 [%0], 1;" ::"l"(__cvta_generic_to_global(count)) : "memory");
+  }
   const wire::RecordHead head{plan.magic, plan.ticket, static_cast<std::uint16_t>(slot), 0, plan.rows,
                               std::uint64_t{plan.units} * 16};
   *reinterpret_cast<wire::RecordHead*>(plan.record) = head;
@@ -68,10 +76,20 @@ __device__ __forceinline__ void sign(const Plan& plan, const FormArgs& args, std
 
 __global__ void empty_form(const FormArgs) {}
 
-enum class Reads { header_first, speculative, argument };
+/// Waits for the kernel before a programmatic edge to end, its writes included. Every block has to, OFF or not: what
+/// comes behind it has no other edge to that kernel.
+__device__ __forceinline__ void wait_for_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__global__ void empty_programmatic_form(const FormArgs) { wait_for_predecessor(); }
+
+enum class Reads { header_first, speculative, argument, programmatic };
 
 /// blockIdx.y is the source, so that one node can serve all hooks of a layer.
-template <int kThreads, int kLoads, Reads kReads>
+template <int kThreads, int kLoads, Reads kReads, Census kCensus = Census::atomic>
 __global__ void __launch_bounds__(kThreads) copy_form(const FormArgs args) {
   const std::uint32_t source = blockIdx.y;
   const uint4* from = args.source[source];
@@ -90,6 +108,8 @@ __global__ void __launch_bounds__(kThreads) copy_form(const FormArgs args) {
     raw = load_plan(args, source);
   }
   if constexpr (kReads == Reads::speculative) load(args.units);
+  // The header was written before the kernel before this one began: it may be read while that one still runs.
+  if constexpr (kReads == Reads::programmatic) wait_for_predecessor();
   const Plan plan = understand(raw, args, source);
   if (!plan.on) return;
   if constexpr (kReads != Reads::speculative) load(plan.units);
@@ -98,7 +118,7 @@ __global__ void __launch_bounds__(kThreads) copy_form(const FormArgs args) {
   for (int i = 0; i < kLoads; ++i) {
     if (const std::uint32_t unit = first + i * kThreads; unit < plan.units) to[unit] = value[i];
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) sign(plan, args, source);
+  if (blockIdx.x == 0 && threadIdx.x == 0) sign<kCensus>(plan, args, source);
 }
 
 /// One bulk copy in, one out, by one thread: no registers hold the data.
@@ -153,10 +173,11 @@ __global__ void __launch_bounds__(32) bulk_form(const FormArgs args) {
 #endif
 }
 
-template <int kThreads, int kLoads, Reads kReads>
-constexpr Form copy_of(const char* name, unsigned sources = 1, unsigned nodes = 1) {
-  return {name,    reinterpret_cast<const void*>(&copy_form<kThreads, kLoads, kReads>), kThreads, kThreads * kLoads,
-          sources, nodes,   kReads == Reads::argument};
+template <int kThreads, int kLoads, Reads kReads, Census kCensus = Census::atomic>
+Form copy_of(const char* name, unsigned sources = 1, unsigned nodes = 1) {
+  const auto* kernel = reinterpret_cast<const void*>(&copy_form<kThreads, kLoads, kReads, kCensus>);
+  return {name,  kernel, kThreads, kThreads * kLoads, sources, nodes, kReads == Reads::argument,
+          kReads == Reads::programmatic};
 }
 
 template <int kChunkBytes, bool kSpeculate>
@@ -176,6 +197,13 @@ const Form kForms[] = {
     copy_of<512, 1, Reads::speculative>("speculative_512x1"),
     copy_of<512, 2, Reads::speculative>("speculative_512x2"),
     copy_of<512, 4, Reads::speculative>("speculative_512x4"),
+    copy_of<512, 1, Reads::speculative, Census::reduction>("speculative_512x1_red"),
+    copy_of<512, 1, Reads::speculative, Census::none>("speculative_512x1_no_census"),
+    {"empty_programmatic", reinterpret_cast<const void*>(&empty_programmatic_form), 32, 0, 1, 1, false, true},
+    copy_of<256, 1, Reads::programmatic>("programmatic_256x1"),
+    copy_of<512, 1, Reads::programmatic>("programmatic_512x1"),
+    copy_of<512, 2, Reads::programmatic>("programmatic_512x2"),
+    copy_of<512, 1, Reads::programmatic, Census::none>("programmatic_512x1_no_census"),
     bulk_of<8192, false>("bulk_8k"),
     bulk_of<16384, false>("bulk_16k"),
     bulk_of<32768, false>("bulk_32k"),
@@ -236,6 +264,17 @@ void upload_by_kernel(void* header, const void* image, std::size_t bytes, cudaSt
 void close_by_kernel(wire::StepHeader* header, std::uint32_t slots, cudaStream_t stream) {
   close_kernel<<<1, 64, 0, stream>>>(header, slots);
   check(cudaGetLastError(), "launch a close");
+}
+
+void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header, std::uint32_t slots) {
+  void* pointers[] = {&header, &slots};
+  cudaKernelNodeParams params{};
+  params.func = reinterpret_cast<void*>(&close_kernel);
+  params.gridDim = dim3(1);
+  params.blockDim = dim3(64);
+  params.kernelParams = pointers;
+  cudaGraphNode_t node = nullptr;
+  check(cudaGraphAddKernelNode(&node, graph, &last, 1, &params), "add a close node");
 }
 
 }  // namespace graphtap::bench
