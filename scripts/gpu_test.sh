@@ -94,6 +94,9 @@ stage_build() {
   configure gpu -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES="$architectures" || return 1
   # g++ may be newer than the one whose warnings are errors here (GRAPHTAP_WERROR is OFF for its own files).
   export NVCC_APPEND_FLAGS="${NVCC_APPEND_FLAGS:-} -Xcompiler=-Wno-error"
+  # A toolkit without cuBLAS beside a Python that has it: for examples/cuda_decode.
+  CUBLAS_ROOT=${CUBLAS_ROOT:-$(python3 -c 'import nvidia.cu13 as m; print(list(m.__path__)[0])' 2>/dev/null || true)}
+  export CUBLAS_ROOT
   # Only what the later stages run.
   for target in tests/gpu bench/cuda examples/cuda_decode; do
     [[ ! -d $dir/$target ]] || targets+=("$target/all")
@@ -161,7 +164,7 @@ stage_bench() {
   for binary in $(binaries bench/cuda 'bench_cuda_*') $(binaries examples/cuda_decode cuda_decode); do
     name=$(basename "$binary")
     local arguments=(--out "$results")
-    [[ $name == cuda_decode ]] && arguments=(--json "$results/cuda_decode.json")
+    [[ $name == cuda_decode ]] && arguments=(--check --json "$results/cuda_decode.json")
     if one "$name" "$(left)" "$binary" "${arguments[@]}" --stamp "$stamp"; then
       counted 1 0
       sed 's/^/   /' "$out/bench/$name.log" >&2

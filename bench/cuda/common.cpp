@@ -26,12 +26,14 @@ void check(cudaError_t error, const char* what) {
 }
 
 void check(const Status& status, const char* what) {
-  if (!status.ok()) fail(fmt::format("{}: {}: {}", what, to_string(status.code()), status.message()));
+  if (!status.ok())
+    fail(fmt::format("{}: {}: {}", what, to_string(status.code()), status.message()));
 }
 
 void say(std::string_view text) { fmt::print(stderr, "{}\n", text); }
 
-// ---- statistics ------------------------------------------------------------------------------------
+// ---- statistics
+// ------------------------------------------------------------------------------------
 
 double quantile(Samples samples, double q) {
   if (samples.empty()) fail("a statistic of no samples");
@@ -82,7 +84,8 @@ double BatchTimer::elapsed_us() {
   return 1000.0 * static_cast<double>(ms);
 }
 
-// ---- environment -----------------------------------------------------------------------------------
+// ---- environment
+// -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -92,7 +95,8 @@ std::string driver_version() {
   if (!library) return "unknown";
   std::string version = "unknown";
   const auto init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-  const auto ask = reinterpret_cast<int (*)(char*, unsigned)>(dlsym(library, "nvmlSystemGetDriverVersion"));
+  const auto ask =
+      reinterpret_cast<int (*)(char*, unsigned)>(dlsym(library, "nvmlSystemGetDriverVersion"));
   char text[96] = {};
   if (init && ask && init() == 0 && ask(text, sizeof(text)) == 0) version = text;
   return version;  // the library stays: the CUDA driver may hold it too
@@ -134,7 +138,8 @@ json environment(const Settings& settings) {
 
 }  // namespace
 
-// ---- report ----------------------------------------------------------------------------------------
+// ---- report
+// ----------------------------------------------------------------------------------------
 
 Report::Report(std::string benchmark, const Settings& settings)
     : path_((std::filesystem::path(settings.out) / (benchmark + ".json")).string()) {
@@ -174,7 +179,8 @@ json& Report::measure(const std::string& name, const std::string& unit, const Sa
   return file_["results"].back();
 }
 
-json& Report::add_measure(const std::string& name, const std::string& unit, const Samples& samples) {
+json& Report::add_measure(const std::string& name, const std::string& unit,
+                          const Samples& samples) {
   json& entry = measure(name, unit, samples);
   entry["samples"] = samples;
   return entry;
@@ -232,11 +238,13 @@ void Report::print_table() const {
   for (const json& entry : file_["results"]) {
     if (entry.contains("variant")) {
       fmt::print("{:>4} rows  {:<34} {:>9.2f} us  delta {:>8.2f}  a hook {:>7.3f}\n",
-                 entry["rows"].get<int>(), entry["variant"].get<std::string>(), entry["us"].get<double>(),
-                 entry["delta_us"].get<double>(), entry["per_hook_us"].get<double>());
+                 entry["rows"].get<int>(), entry["variant"].get<std::string>(),
+                 entry["us"].get<double>(), entry["delta_us"].get<double>(),
+                 entry["per_hook_us"].get<double>());
     } else {
-      fmt::print("{:<48} {:>10.3f} {:<6} p99 {:>10.3f}  max {:>10.3f}\n", entry["name"].get<std::string>(),
-                 entry["median"].get<double>(), entry["unit"].get<std::string>(), entry["p99"].get<double>(),
+      fmt::print("{:<48} {:>10.3f} {:<6} p99 {:>10.3f}  max {:>10.3f}\n",
+                 entry["name"].get<std::string>(), entry["median"].get<double>(),
+                 entry["unit"].get<std::string>(), entry["p99"].get<double>(),
                  entry["max"].get<double>());
     }
   }
@@ -248,7 +256,8 @@ void Report::print_table() const {
   }
 }
 
-// ---- main ------------------------------------------------------------------------------------------
+// ---- main
+// ------------------------------------------------------------------------------------------
 
 int run(int argc, char** argv, const char* benchmark, const char* about,
         void (*body)(Report&, const Settings&)) {

@@ -1,5 +1,6 @@
 #pragma once
-// What the GPU benchmarks share: settings, errors, statistics over raw samples, and the result file.
+// What the GPU benchmarks share: settings, errors, statistics over raw samples, and the result
+// file.
 #include <cuda_runtime.h>
 
 #include <chrono>
@@ -27,7 +28,9 @@ struct Settings {
 inline cudaStream_t cuda(Stream stream) { return reinterpret_cast<cudaStream_t>(stream); }
 inline cudaGraph_t cuda(Graph graph) { return reinterpret_cast<cudaGraph_t>(graph); }
 inline cudaGraphExec_t cuda(Exec exec) { return reinterpret_cast<cudaGraphExec_t>(exec); }
-inline Stream to_stream(cudaStream_t stream) { return Stream{reinterpret_cast<std::uintptr_t>(stream)}; }
+inline Stream to_stream(cudaStream_t stream) {
+  return Stream{reinterpret_cast<std::uintptr_t>(stream)};
+}
 inline Graph to_graph(cudaGraph_t graph) { return Graph{reinterpret_cast<std::uintptr_t>(graph)}; }
 inline Exec to_exec(cudaGraphExec_t exec) { return Exec{reinterpret_cast<std::uintptr_t>(exec)}; }
 
@@ -42,7 +45,8 @@ inline Exec to_exec(cudaGraphExec_t exec) { return Exec{reinterpret_cast<std::ui
 class Stopwatch {
  public:
   [[nodiscard]] double us() const {
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin_).count();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin_)
+        .count();
   }
 
  private:
@@ -52,7 +56,9 @@ class Stopwatch {
 /// A stream of our own, non-blocking.
 class OwnStream {
  public:
-  OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a stream"); }
+  OwnStream() {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a stream");
+  }
   ~OwnStream() { (void)cudaStreamDestroy(stream_); }
   OwnStream(const OwnStream&) = delete;
   OwnStream& operator=(const OwnStream&) = delete;
@@ -64,8 +70,8 @@ class OwnStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// GPU time of a step, by events around a batch. One step is run ahead, so that the batch's first launch is
-/// behind work already and its launch latency is not counted.
+/// GPU time of a step, by events around a batch. One step is run ahead, so that the batch's first
+/// launch is behind work already and its launch latency is not counted.
 class BatchTimer {
  public:
   BatchTimer();
@@ -92,30 +98,32 @@ class Report {
  public:
   Report(std::string benchmark, const Settings& settings);
 
-  /// A row of a step-time table: {"rows", "variant", "base", "base_us", "delta_us", "per_hook_us", "us", …}.
-  /// `delta_us` is the median of the differences to the base's samples of the same round.
-  nlohmann::json& add_variant(int rows, const std::string& variant, const std::string& base, int hooks,
-                              const Samples& samples, const Samples& base_samples);
+  /// A row of a step-time table: {"rows", "variant", "base", "base_us", "delta_us", "per_hook_us",
+  /// "us", …}. `delta_us` is the median of the differences to the base's samples of the same round.
+  nlohmann::json& add_variant(int rows, const std::string& variant, const std::string& base,
+                              int hooks, const Samples& samples, const Samples& base_samples);
   /// A quantity with median, quartiles, p99, minimum and maximum.
-  nlohmann::json& add_measure(const std::string& name, const std::string& unit, const Samples& samples);
+  nlohmann::json& add_measure(const std::string& name, const std::string& unit,
+                              const Samples& samples);
   /// The same of left[i] - right[i] or left[i] / right[i]; both are kept.
-  nlohmann::json& add_difference(const std::string& name, const std::string& unit, const Samples& left,
-                                 const Samples& right);
+  nlohmann::json& add_difference(const std::string& name, const std::string& unit,
+                                 const Samples& left, const Samples& right);
   nlohmann::json& add_ratio(const std::string& name, const Samples& left, const Samples& right);
 
-  /// value ≤ limit, or value ≥ limit. `of` names the measure and `statistic` ("median", "p99", …) it comes from.
-  void at_most(const std::string& name, const std::string& of, const std::string& statistic, double value,
-               double limit, const std::string& unit);
-  void at_least(const std::string& name, const std::string& of, const std::string& statistic, double value,
-                double limit, const std::string& unit);
+  /// value ≤ limit, or value ≥ limit. `of` names the measure and `statistic` ("median", "p99", …)
+  /// it comes from.
+  void at_most(const std::string& name, const std::string& of, const std::string& statistic,
+               double value, double limit, const std::string& unit);
+  void at_least(const std::string& name, const std::string& of, const std::string& statistic,
+                double value, double limit, const std::string& unit);
   nlohmann::json& extra(const std::string& key) { return file_[key]; }
 
   void write() const;        ///< OUT/<benchmark>.json
   void print_table() const;  ///< to stdout
 
  private:
-  void target(const std::string& name, const std::string& of, const std::string& statistic, double value,
-              double limit, const std::string& unit, bool at_least);
+  void target(const std::string& name, const std::string& of, const std::string& statistic,
+              double value, double limit, const std::string& unit, bool at_least);
   nlohmann::json& measure(const std::string& name, const std::string& unit, const Samples& samples);
   std::string path_;
   nlohmann::json file_;
@@ -124,7 +132,8 @@ class Report {
 /// Progress, to stderr.
 void say(std::string_view text);
 
-/// Parses the command line, warms the GPU up, runs `body`, writes and prints the report. The exit status.
+/// Parses the command line, warms the GPU up, runs `body`, writes and prints the report. The exit
+/// status.
 int run(int argc, char** argv, const char* benchmark, const char* about,
         void (*body)(Report&, const Settings&));
 

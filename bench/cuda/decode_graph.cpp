@@ -1,11 +1,13 @@
-// What a hook costs in a decode-shaped graph: 36 layers × 8 kernels that stream 4 MiB each, one hook a layer.
+// What a hook costs in a decode-shaped graph: 36 layers × 8 kernels that stream 4 MiB each, one
+// hook a layer.
 //
-// Method: every variant is derived from one capture (clone, remove or disable producers, instantiate), since two
-// captures of one model may differ by more than the effects. Variants are timed in rounds, in random order; a
-// sample is the GPU time of a batch of replays divided by their number. Differences are taken within a round.
+// Method: every variant is derived from one capture (clone, remove or disable producers,
+// instantiate), since two captures of one model may differ by more than the effects. Variants are
+// timed in rounds, in random order; a sample is the GPU time of a batch of replays divided by their
+// number. Differences are taken within a round.
 //
-// Plan on an H200: 4 row counts × 7 captures × 8 rounds × 10 variants × 21 steps of 0.74 to 0.95 ms: 40 s, and up to
-// 35 ms behind each batch at 256 rows until all of it is drained.
+// Plan on an H200: 4 row counts × 7 captures × 8 rounds × 10 variants × 21 steps of 0.74 to 0.95
+// ms: 40 s, and up to 35 ms behind each batch at 256 rows until all of it is drained.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +69,8 @@ void measure_capture(Bench& bench, const Plan& plan, std::mt19937& random, Table
   const Derived specialised(device, graph, four, Derived::How::remove);
   const cudaGraph_t never = bench.model.capture(bench.stream.get());
   const Exec never_exec = take(device.instantiate(to_graph(never), 0), "instantiate");
-  // The owner's exec is bound to the template; the lane enables and disables the template's nodes on it.
+  // The owner's exec is bound to the template; the lane enables and disables the template's nodes
+  // on it.
   const Exec bound_exec = take(device.instantiate(graph.graph(), 0), "instantiate");
   BindOptions binding;
   binding.name = "decode";
@@ -103,7 +106,8 @@ void measure_capture(Bench& bench, const Plan& plan, std::mt19937& random, Table
     for (const Variant& variant : variants) {
       variant.prepare();
       const Counts before = bench.monitor.stats().total;
-      samples[variant.name].push_back(bench.timer.time(bench.stream.get(), plan.steps, variant.step));
+      samples[variant.name].push_back(
+          bench.timer.time(bench.stream.get(), plan.steps, variant.step));
       check(bench.monitor.flush(std::chrono::seconds(20)), "flush");
       const Counts counts = bench.monitor.stats().total - before;
       Counts& sum = bench.drained[variant.name];
@@ -168,7 +172,8 @@ void body(Report& report, const Settings& settings) {
   const DecodeModel model(shape);
   const OwnStream stream;
   BatchTimer timer;
-  (void)timer.time(stream.get(), settings.quick ? 10 : 600, [&] { model.run(stream.get()); });  // clocks go up
+  (void)timer.time(stream.get(), settings.quick ? 10 : 600,
+                   [&] { model.run(stream.get()); });  // clocks go up
   std::mt19937 random(settings.seed);
 
   report.extra("device") = device->describe();
@@ -184,7 +189,8 @@ void body(Report& report, const Settings& settings) {
     MonitorOptions options;
     // A whole batch fits, so that no step waits for the drain and none is shed.
     options.policy = Policy::shed;
-    options.ring_bytes = wire::align_up((static_cast<std::uint64_t>(plan.steps) + 2) * (header.frame_bytes() + 4096));
+    options.ring_bytes = wire::align_up((static_cast<std::uint64_t>(plan.steps) + 2) *
+                                        (header.frame_bytes() + 4096));
     options.staging_bytes = std::min<std::uint64_t>(options.ring_bytes, 512u << 20);
     options.settle_launches = 2;
     Monitor monitor(device, table_of(shape.layers), options, {std::make_shared<CountingSink>()});

@@ -1,6 +1,8 @@
-// The way out: what the drain sustains against a plain copy, and what shed and lossless do under a slow sink.
+// The way out: what the drain sustains against a plain copy, and what shed and lossless do under a
+// slow sink.
 //
-// Plan on an H200: sustained 4 row counts × 2 graphs × 3 runs of 0.8 s: 25 s; slow sinks 5 s; small copies 5 s.
+// Plan on an H200: sustained 4 row counts × 2 graphs × 3 runs of 0.8 s: 25 s; slow sinks 5 s; small
+// copies 5 s.
 #include "drain.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +30,8 @@ void PlainCopy::copy(std::uint64_t chunk_bytes) {
   check(cudaEventRecord(begin_, stream_.get()), "record");
   for (std::uint64_t at = 0; at < bytes_; at += chunk_bytes) {
     const std::uint64_t bytes = std::min(chunk_bytes, bytes_ - at);
-    check(cudaMemcpyAsync(to_ + at, from_ + at, bytes, cudaMemcpyDeviceToHost, stream_.get()), "copy");
+    check(cudaMemcpyAsync(to_ + at, from_ + at, bytes, cudaMemcpyDeviceToHost, stream_.get()),
+          "copy");
   }
   check(cudaEventRecord(end_, stream_.get()), "record");
   stream_.synchronize();
@@ -45,9 +48,9 @@ void check_sink(const Stats& stats, const CountingSink& sink) {
   const Counts& total = stats.total;
   if (sink.records.load() != total.delivered || sink.bytes.load() != total.bytes ||
       sink.gaps.load() != total.missing() + total.shed()) {
-    fail(fmt::format("the sink has {} records, {} bytes, {} gaps; the monitor {}, {}, {}", sink.records.load(),
-                     sink.bytes.load(), sink.gaps.load(), total.delivered, total.bytes,
-                     total.missing() + total.shed()));
+    fail(fmt::format("the sink has {} records, {} bytes, {} gaps; the monitor {}, {}, {}",
+                     sink.records.load(), sink.bytes.load(), sink.gaps.load(), total.delivered,
+                     total.bytes, total.missing() + total.shed()));
   }
 }
 
@@ -72,7 +75,8 @@ void measure_sustained(const DrainBench& bench) {
   no_kernels.kernels = 0;  // producers alone: more than any model offers
   const DecodeModel hooks_only(no_kernels);
   BatchTimer timer;
-  for (const auto& [graph_name, model] : {std::pair{"decode", &decode}, std::pair{"hooks_only", &hooks_only}}) {
+  for (const auto& [graph_name, model] :
+       {std::pair{"decode", &decode}, std::pair{"hooks_only", &hooks_only}}) {
     for (const int rows : {1, 8, 64, 256}) {
       HookedGraph graph(bench, monitor, *model, rows);
       // What the GPU offers: the same graph with its header ON and nothing behind it.
@@ -102,7 +106,8 @@ void measure_sustained(const DrainBench& bench) {
         const Counts counts = after.total - before.total;
         if (counts.shed() != 0) fail("lossless has shed");
         delivered.push_back(static_cast<double>(counts.bytes) / seconds / 1e9);
-        stalled.push_back(static_cast<double>(after.stalled_ns - before.stalled_ns) / 1e9 / seconds);
+        stalled.push_back(static_cast<double>(after.stalled_ns - before.stalled_ns) / 1e9 /
+                          seconds);
         stalls += after.stalls - before.stalls;
         steps += counts.planned / 36;
       }
@@ -117,10 +122,11 @@ void measure_sustained(const DrainBench& bench) {
       bench.report.add_ratio(name + "_against_plain", delivered, beside);
       if (saturated) {
         bench.report.at_least(fmt::format("{} at {} rows against a plain copy", graph_name, rows),
-                              name + "_against_plain", "median", median(ratios(delivered, beside)), 0.9, "x");
+                              name + "_against_plain", "median", median(ratios(delivered, beside)),
+                              0.9, "x");
       }
-      say(fmt::format("{}: {:.1f} GB/s of {:.1f} offered, plain {:.1f}", name, median(delivered), median(offered),
-                      median(beside)));
+      say(fmt::format("{}: {:.1f} GB/s of {:.1f} offered, plain {:.1f}", name, median(delivered),
+                      median(offered), median(beside)));
     }
   }
   bench.report.extra("records")["sustained"] = accounts_of(monitor.stats().total);
@@ -162,8 +168,8 @@ void measure_slow_sink(const DrainBench& bench, Policy policy) {
   accounts["stalled_s"] = static_cast<double>(stats.stalled_ns) / 1e9;
   accounts["sink_records"] = sink->records.load();
   accounts["sink_gaps"] = sink->gaps.load();
-  say(fmt::format("slow sink, {}: {} planned, {} delivered, {} shed, {} stalls", name, stats.total.planned,
-                  stats.total.delivered, stats.total.shed(), stats.stalls));
+  say(fmt::format("slow sink, {}: {} planned, {} delivered, {} shed, {} stalls", name,
+                  stats.total.planned, stats.total.delivered, stats.total.shed(), stats.stalls));
   check(monitor.close(std::chrono::seconds(10)), "close");
 }
 

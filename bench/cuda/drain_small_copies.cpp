@@ -1,4 +1,5 @@
-// How long a small copy of the engine's own (4 KiB to pinned memory, on its own stream) waits for ours.
+// How long a small copy of the engine's own (4 KiB to pinned memory, on its own stream) waits for
+// ours.
 #include <fmt/format.h>
 
 #include <optional>
@@ -9,7 +10,8 @@ namespace graphtap::bench {
 namespace {
 
 /// From the call to the end of the wait, as an engine that samples tokens sees it.
-Samples small_copies(const DrainBench& bench, const OwnStream& stream, std::byte* to, const std::byte* from) {
+Samples small_copies(const DrainBench& bench, const OwnStream& stream, std::byte* to,
+                     const std::byte* from) {
   Samples waits;
   for (int i = 0; i < bench.count(2000); ++i) {
     const Stopwatch watch;
@@ -56,12 +58,14 @@ void measure_small_copies(const DrainBench& bench) {
     check(monitor.enable(monitor.table().all()), "enable");
     {
       Background engine(step);
-      std::this_thread::sleep_for(std::chrono::milliseconds(bench.quick ? 20 : 200));  // until the ring is full
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(bench.quick ? 20 : 200));  // until the ring is full
       const Stats before = monitor.stats();
       const Stopwatch watch;
       measure("during_drain");
       const Counts counts = monitor.stats().total - before.total;
-      bench.report.extra("during_small_copies_gb_s") = static_cast<double>(counts.bytes) / watch.us() / 1e3;
+      bench.report.extra("during_small_copies_gb_s") =
+          static_cast<double>(counts.bytes) / watch.us() / 1e3;
       engine.stop();
     }
     check(monitor.flush(std::chrono::seconds(30)), "flush");

@@ -11,8 +11,10 @@ constexpr int kThreads = 512;
 constexpr int kLoads = 2;  // 16-byte loads a thread: 4 MiB is 256 blocks
 constexpr std::size_t kBlockBytes = std::size_t{kThreads} * kLoads * sizeof(uint4);
 
-// Reads its block's share once and writes one word a warp: as much as a matrix-vector product leaves behind.
-__global__ void __launch_bounds__(kThreads) stream_weights(const uint4* __restrict__ weights, unsigned* partial) {
+// Reads its block's share once and writes one word a warp: as much as a matrix-vector product
+// leaves behind.
+__global__ void __launch_bounds__(kThreads)
+    stream_weights(const uint4* __restrict__ weights, unsigned* partial) {
   const std::size_t first = std::size_t{blockIdx.x} * kThreads * kLoads + threadIdx.x;
   unsigned sum = 0;
 #pragma unroll
@@ -41,7 +43,8 @@ DecodeModel::DecodeModel(const ModelShape& shape)
                         shape.kernel_bytes)),
       residual_(allocate(kMaxRows * kRowBytes)),
       partial_(allocate(shape.kernel_bytes / kBlockBytes * (kThreads / 32) * sizeof(unsigned))) {
-  if (shape.kernel_bytes == 0 || shape.kernel_bytes % kBlockBytes != 0) fail("kernel_bytes must be whole blocks");
+  if (shape.kernel_bytes == 0 || shape.kernel_bytes % kBlockBytes != 0)
+    fail("kernel_bytes must be whole blocks");
 }
 
 void DecodeModel::run(cudaStream_t stream, const std::function<void(int)>& before_layer) const {
@@ -61,7 +64,8 @@ void DecodeModel::run(cudaStream_t stream, const std::function<void(int)>& befor
   check(cudaGetLastError(), "launch the model");
 }
 
-cudaGraph_t DecodeModel::capture(cudaStream_t stream, const std::function<void(int)>& before_layer) const {
+cudaGraph_t DecodeModel::capture(cudaStream_t stream,
+                                 const std::function<void(int)>& before_layer) const {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "begin a capture");
   run(stream, before_layer);
   cudaGraph_t graph = nullptr;

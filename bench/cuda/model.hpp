@@ -1,5 +1,6 @@
 #pragma once
-// The engine's side of the benchmarks: a decoder-shaped step of kernels that stream weights, captured as a chain.
+// The engine's side of the benchmarks: a decoder-shaped step of kernels that stream weights,
+// captured as a chain.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -16,9 +17,10 @@ inline constexpr int kMaxRows = 256;
 
 struct ModelShape {
   int layers = 36;
-  int kernels = 8;                       ///< a layer
-  std::size_t kernel_bytes = 4u << 20;   ///< that each kernel reads; buffers are distinct, so they come from memory
-  int tail = 0;                          ///< further kernels behind the last layer, for a round node count
+  int kernels = 8;  ///< a layer
+  std::size_t kernel_bytes =
+      4u << 20;  ///< that each kernel reads; buffers are distinct, so they come from memory
+  int tail = 0;  ///< further kernels behind the last layer, for a round node count
   [[nodiscard]] int total_kernels() const { return layers * kernels + tail; }
 };
 
@@ -32,8 +34,8 @@ class DecodeModel {
   [[nodiscard]] cudaGraph_t capture(cudaStream_t stream,
                                     const std::function<void(int)>& before_layer = {}) const;
 
-  /// [kMaxRows, kHidden] bf16, written whole once: what hooks read. It is not written by the step, so whether it
-  /// lies in the L2 cache depends on the 32 MiB that are streamed between two hooks.
+  /// [kMaxRows, kHidden] bf16, written whole once: what hooks read. It is not written by the step,
+  /// so whether it lies in the L2 cache depends on the 32 MiB that are streamed between two hooks.
   [[nodiscard]] const std::byte* residual() const { return residual_.get(); }
   [[nodiscard]] const ModelShape& shape() const { return shape_; }
 

@@ -38,7 +38,8 @@ Source rows_of(const std::byte* data, int rows) {
 
 std::vector<HookId> spread(int count, int hooks) {
   std::vector<HookId> ids;
-  for (int i = 0; i < count; ++i) ids.push_back(static_cast<HookId>((2 * i + 1) * hooks / (2 * count)));
+  for (int i = 0; i < count; ++i)
+    ids.push_back(static_cast<HookId>((2 * i + 1) * hooks / (2 * count)));
   return ids;
 }
 
@@ -53,7 +54,8 @@ Status CountingSink::write(const DeliveredStep& step) {
 
 DecodeBatch::DecodeBatch(Monitor& monitor, int rows) {
   for (int row = 0; row < rows; ++row) {
-    spans_.push_back({monitor.begin_request(fmt::format("request {}", row)), -1, 1, RowFlags::none});
+    spans_.push_back(
+        {monitor.begin_request(fmt::format("request {}", row)), -1, 1, RowFlags::none});
   }
 }
 
@@ -65,7 +67,8 @@ StepShape DecodeBatch::next() {
   return shape;
 }
 
-// ---- graphs ----------------------------------------------------------------------------------------
+// ---- graphs
+// ----------------------------------------------------------------------------------------
 
 Instrumented::Instrumented(Device& device, Lane& lane, const DecodeModel& model, int rows,
                            cudaStream_t stream) {
@@ -76,7 +79,8 @@ Instrumented::Instrumented(Device& device, Lane& lane, const DecodeModel& model,
   });
   for (std::size_t hook = 0; hook < producers_.size(); ++hook) {
     const NodeInfo info = take(device.inspect(graph(), producers_[hook]), "inspect a producer");
-    if (!info.is_producer || info.id.hook != hook) fail("a captured node is not the hook's producer");
+    if (!info.is_producer || info.id.hook != hook)
+      fail("a captured node is not the hook's producer");
     header_ = const_cast<wire::StepHeader*>(info.header);
   }
 }
@@ -104,14 +108,16 @@ Derived::~Derived() {
   device_.destroy_graph(clone_);
 }
 
-// ---- the header by hand ----------------------------------------------------------------------------
+// ---- the header by hand
+// ----------------------------------------------------------------------------
 
 HandWrittenHeader::HandWrittenHeader(Device& device, int hooks, int rows)
     : device_(device),
       slots_(static_cast<std::uint32_t>(hooks)),
       rows_(static_cast<std::uint32_t>(rows)),
       image_bytes_(wire::header_bytes(slots_, 0)),
-      frame_bytes_(frame_prologue(StepKind::graph, slots_) + slots_ * wire::record_bytes(rows_ * kRowBytes)),
+      frame_bytes_(frame_prologue(StepKind::graph, slots_) +
+                   slots_ * wire::record_bytes(rows_ * kRowBytes)),
       image_(take(device.allocate_pinned(image_bytes_), "allocate a header image")),
       frame_(take(device.allocate(frame_bytes_), "allocate a frame")) {}
 
@@ -141,11 +147,13 @@ void HandWrittenHeader::write(wire::StepHeader* header, std::span<const HookId> 
     slot.capacity16 = static_cast<std::uint32_t>(payload / wire::kAlign);
     std::memcpy(image_ + wire::slots_offset() + hook * sizeof(slot), &slot, sizeof(slot));
   }
-  check(device_.upload(reinterpret_cast<std::byte*>(header), image_, image_bytes_, stream), "upload");
+  check(device_.upload(reinterpret_cast<std::byte*>(header), image_, image_bytes_, stream),
+        "upload");
   check(cudaStreamSynchronize(cuda(stream)), "synchronize");
 }
 
-// ---- steps -----------------------------------------------------------------------------------------
+// ---- steps
+// -----------------------------------------------------------------------------------------
 
 void native_step(Lane& lane, BoundGraph& graph, DecodeBatch& batch, Stream stream) {
   Step step = lane.begin(batch.next(), stream);
@@ -153,7 +161,8 @@ void native_step(Lane& lane, BoundGraph& graph, DecodeBatch& batch, Stream strea
   step.end();
 }
 
-void settle(Lane& lane, BoundGraph& graph, DecodeBatch& batch, const OwnStream& stream, Exec owner) {
+void settle(Lane& lane, BoundGraph& graph, DecodeBatch& batch, const OwnStream& stream,
+            Exec owner) {
   const Stopwatch watch;
   while (watch.us() < 10e6) {
     Step step = lane.begin(batch.next(), stream.handle());
@@ -193,7 +202,8 @@ void check_accounts(const Stats& stats) {
   for (const Counts& counts : stats.hooks) {
     if (!exact(counts)) fail("planned is not delivered + missing + shed for a hook");
   }
-  if (stats.total.missing() != 0) fail(fmt::format("{} records are missing", stats.total.missing()));
+  if (stats.total.missing() != 0)
+    fail(fmt::format("{} records are missing", stats.total.missing()));
 }
 
 }  // namespace graphtap::bench

@@ -1,5 +1,6 @@
 #pragma once
-// graphtap's side of the benchmarks: a table, a sink that counts, graphs with producers, and what is derived from them.
+// graphtap's side of the benchmarks: a table, a sink that counts, graphs with producers, and what
+// is derived from them.
 #include <atomic>
 #include <memory>
 #include <span>
@@ -77,14 +78,16 @@ class Derived {
   Exec exec_{};
 };
 
-/// A step header written by hand: it stays as it is until it is written again, since nothing closes it.
+/// A step header written by hand: it stays as it is until it is written again, since nothing closes
+/// it.
 class HandWrittenHeader {
  public:
   HandWrittenHeader(Device& device, int hooks, int rows);
   ~HandWrittenHeader();
   HandWrittenHeader(const HandWrittenHeader&) = delete;
   HandWrittenHeader& operator=(const HandWrittenHeader&) = delete;
-  /// Turns `on` ON, with all rows, and everything else OFF; an empty set is an OFF header. Waits for it.
+  /// Turns `on` ON, with all rows, and everything else OFF; an empty set is an OFF header. Waits
+  /// for it.
   void write(wire::StepHeader* header, std::span<const HookId> on, Stream stream);
   [[nodiscard]] std::uint64_t frame_bytes() const { return frame_bytes_; }
 
@@ -98,10 +101,12 @@ class HandWrittenHeader {
 
 /// A step of the lane: plan, upload, launch, close.
 void native_step(Lane& lane, BoundGraph& graph, DecodeBatch& batch, Stream stream);
-/// Steps until the bound graph runs an exec of its own for the enabled set. Fails after some seconds.
+/// Steps until the bound graph runs an exec of its own for the enabled set. Fails after some
+/// seconds.
 void settle(Lane& lane, BoundGraph& graph, DecodeBatch& batch, const OwnStream& stream, Exec owner);
 
-/// Fails unless planned = delivered + missing + shed for every hook, nothing is left, and nothing is missing.
+/// Fails unless planned = delivered + missing + shed for every hook, nothing is left, and nothing
+/// is missing.
 void check_accounts(const Stats& stats);
 /// The same as an object of the result file.
 [[nodiscard]] nlohmann::json accounts_of(const Counts& counts);

@@ -1,6 +1,8 @@
-// What switching costs the host: the desired set, the node gate, the steps themselves, and the device's calls.
+// What switching costs the host: the desired set, the node gate, the steps themselves, and the
+// device's calls.
 //
-// Plan on an H200: about 35 s, of which 15 s are builds of execs and 5 s the running model beside them.
+// Plan on an H200: about 35 s, of which 15 s are builds of execs and 5 s the running model beside
+// them.
 #include "switching.hpp"
 
 #include <fmt/format.h>
@@ -25,7 +27,8 @@ constexpr std::size_t kSmallKernel = 16u << 10;  // a step whose GPU time is lau
 
 BoundModel::BoundModel(const SwitchBench& bench, const ModelShape& shape, GateTier tier, int rows)
     : model(shape),
-      monitor(bench.device, table_of(shape.layers), options_of(tier), {std::make_shared<CountingSink>()}),
+      monitor(bench.device, table_of(shape.layers), options_of(tier),
+              {std::make_shared<CountingSink>()}),
       lane(monitor.make_lane()),
       batch(monitor, rows),
       graph(*bench.device, *lane, model, rows, bench.stream.get()),
@@ -45,8 +48,8 @@ void measure_set_swap(const SwitchBench& bench) {
     std::vector<Exec> execs;
     std::vector<std::shared_ptr<BoundGraph>> bound;
     for (int i = 1; i < graphs; ++i) {
-      others.push_back(
-          std::make_unique<Instrumented>(*bench.device, *rig.lane, rig.model, 1, bench.stream.get()));
+      others.push_back(std::make_unique<Instrumented>(*bench.device, *rig.lane, rig.model, 1,
+                                                      bench.stream.get()));
       execs.push_back(take(bench.device->instantiate(others.back()->graph(), 0), "instantiate"));
       bound.push_back(rig.lane->bind(others.back()->graph(), execs.back()));
     }
@@ -61,8 +64,8 @@ void measure_set_swap(const SwitchBench& bench) {
     }
     const std::string name = fmt::format("set_swap_{}_graphs", graphs);
     bench.report.add_measure(name, "us", swap);
-    bench.report.at_most(fmt::format("swap of the desired set, {} bound graphs", graphs), name, "median",
-                         median(swap), 1.0, "us");
+    bench.report.at_most(fmt::format("swap of the desired set, {} bound graphs", graphs), name,
+                         "median", median(swap), 1.0, "us");
     bound.clear();
     for (const Exec exec : execs) bench.device->destroy_exec(exec);
   }
@@ -112,7 +115,8 @@ void measure_node_gate(const SwitchBench& bench) {
   bench.report.add_difference("catch_up_36_nodes_extra", "us", catch_up, plain);
 
   // The driver's part: the calls, and the launch behind them.
-  const Derived raw(*bench.device, rig.graph, {}, Derived::How::remove);  // warms the clone path only
+  const Derived raw(*bench.device, rig.graph, {},
+                    Derived::How::remove);  // warms the clone path only
   const Exec exec = take(bench.device->instantiate(rig.graph.graph(), 0), "instantiate");
   const auto bare = [&](Exec which) {
     const Stopwatch watch;
@@ -172,8 +176,9 @@ void measure_host_cost(const SwitchBench& bench) {
     }
     const std::string name = fmt::format("host_step_{}_hooks_net", enabled);
     bench.report.add_difference(name, "us", native, bare);
-    bench.report.at_most(fmt::format("host cost of a step with {} hooks, net of its launch", enabled), name,
-                         "median", median(differences(native, bare)), limit, "us");
+    bench.report.at_most(
+        fmt::format("host cost of a step with {} hooks, net of its launch", enabled), name,
+        "median", median(differences(native, bare)), limit, "us");
   }
   check_accounts(rig.monitor.stats());
 }
@@ -220,11 +225,13 @@ void measure_device_calls(const SwitchBench& bench) {
   measure("record", [&] { return device.record(event, stream); });
   measure("wait", [&] { return device.wait(other.handle(), event); });
   measure("query", [&] { return device.query(event).status(); });
-  measure(fmt::format("upload_{}_bytes", bytes), [&] { return device.upload(memory, pinned, bytes, stream); });
+  measure(fmt::format("upload_{}_bytes", bytes),
+          [&] { return device.upload(memory, pinned, bytes, stream); });
   measure("close_step", [&] { return device.close_step(header, stream); });
   measure("produce_eager_1_row", [&] { return device.produce(eager, stream); });
   measure("produce_header_off", [&] { return device.produce(off, stream); });
-  measure(fmt::format("download_{}_bytes", bytes), [&] { return device.download(pinned, memory, bytes, stream); });
+  measure(fmt::format("download_{}_bytes", bytes),
+          [&] { return device.download(pinned, memory, bytes, stream); });
 
   bench.stream.synchronize();
   device.destroy_event(event);
@@ -243,9 +250,11 @@ void body(Report& report, const Settings& settings) {
   {
     const DecodeModel model{ModelShape{}};
     BatchTimer timer;
-    (void)timer.time(stream.get(), settings.quick ? 10 : 600, [&] { model.run(stream.get()); });  // clocks go up
+    (void)timer.time(stream.get(), settings.quick ? 10 : 600,
+                     [&] { model.run(stream.get()); });  // clocks go up
   }
-  const auto part = [](const char* name, void (*measure)(const SwitchBench&), const SwitchBench& with) {
+  const auto part = [](const char* name, void (*measure)(const SwitchBench&),
+                       const SwitchBench& with) {
     const Stopwatch watch;
     measure(with);
     say(fmt::format("{}: {:.1f} s", name, watch.us() / 1e6));

@@ -1,4 +1,5 @@
-// Specialised execs: what building one takes, what one occupies, and what a model that runs meanwhile feels of it.
+// Specialised execs: what building one takes, what one occupies, and what a model that runs
+// meanwhile feels of it.
 #include <fmt/format.h>
 
 #include <array>
@@ -18,7 +19,8 @@ struct Size {
   ModelShape shape;
 };
 // 36 producers each.
-const std::array<Size, 2> kSizes = {Size{330, {36, 8, kSmallKernel, 6}}, Size{2500, {36, 68, kSmallKernel, 16}}};
+const std::array<Size, 2> kSizes = {Size{330, {36, 8, kSmallKernel, 6}},
+                                    Size{2500, {36, 68, kSmallKernel, 16}}};
 
 std::size_t free_memory() {
   std::size_t free = 0, total = 0;
@@ -29,9 +31,11 @@ std::size_t free_memory() {
 /// Our copy of a template, as made when a graph is bound.
 class Private {
  public:
-  Private(Device& device, const Instrumented& from) : device_(device), clone_(take(device.clone(from.graph()), "clone")) {
+  Private(Device& device, const Instrumented& from)
+      : device_(device), clone_(take(device.clone(from.graph()), "clone")) {
     for (HookId hook = 0; hook < from.hooks(); ++hook) {
-      producers_.push_back(take(device.find_in_clone(clone_, from.producer(hook)), "find in the clone"));
+      producers_.push_back(
+          take(device.find_in_clone(clone_, from.producer(hook)), "find in the clone"));
     }
   }
   ~Private() { device_.destroy_graph(clone_); }
@@ -42,7 +46,8 @@ class Private {
     double clone = 0, remove = 0, instantiate = 0;
     [[nodiscard]] double total() const { return clone + remove + instantiate; }
   };
-  /// An exec without any producer; the caller destroys it. `times`, if given, gets what its parts took.
+  /// An exec without any producer; the caller destroys it. `times`, if given, gets what its parts
+  /// took.
   Exec build(Times* times = nullptr) const {
     Times taken;
     const Stopwatch clone_watch;
@@ -50,7 +55,8 @@ class Private {
     taken.clone = clone_watch.us();
     const Stopwatch remove_watch;
     for (const Node node : producers_) {
-      check(device_.remove_node(graph, take(device_.find_in_clone(graph, node), "find")), "remove a node");
+      check(device_.remove_node(graph, take(device_.find_in_clone(graph, node), "find")),
+            "remove a node");
     }
     taken.remove = remove_watch.us();
     const Stopwatch instantiate_watch;
@@ -78,7 +84,8 @@ std::size_t nodes_of(const Instrumented& graph) {
 void measure_specialising(const SwitchBench& bench) {
   for (const Size& size : kSizes) {
     const BoundModel rig(bench, size.shape, GateTier::soft);
-    if (nodes_of(rig.graph) != static_cast<std::size_t>(size.nodes)) fail("a graph has another number of nodes");
+    if (nodes_of(rig.graph) != static_cast<std::size_t>(size.nodes))
+      fail("a graph has another number of nodes");
     const Private from(*bench.device, rig.graph);
     const std::string suffix = fmt::format("_{}_nodes", size.nodes);
 
@@ -156,13 +163,15 @@ class Builder {
 struct Jitter {
   Samples launch;  // host time of Step::launch
   Samples step;    // of begin + launch + end
-  Samples period;  // from the end of one step on the GPU to the end of the next, as the host sees it
+  Samples
+      period;  // from the end of one step on the GPU to the end of the next, as the host sees it
 };
 
 Jitter run_model(const SwitchBench& bench, BoundModel& rig, int steps) {
   constexpr std::size_t kDepth = 2;  // steps in flight
   std::array<cudaEvent_t, kDepth> events{};
-  for (cudaEvent_t& event : events) check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
+  for (cudaEvent_t& event : events)
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
   Jitter jitter;
   Stopwatch last_end;
   for (std::size_t i = 0; i < static_cast<std::size_t>(steps); ++i) {

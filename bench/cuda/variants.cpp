@@ -1,11 +1,15 @@
-// Which form of a producer to ship: each as a kernel of its own in the decode-shaped graph of decode_graph.cpp.
+// Which form of a producer to ship: each as a kernel of its own in the decode-shaped graph of
+// decode_graph.cpp.
 //
-// All forms are derived from one capture: a template with four placeholder kernels a layer, of which a form's clone
-// keeps as many as it needs, with the form's kernel and arguments put in their place. `removed` keeps none.
-// "_off" is the same exec with ticket 0 in the header. "step_…" are what a step's own header costs, over the removed
-// graph and at one row only; those that close without uploading find the header OFF from the second step on.
+// All forms are derived from one capture: a template with four placeholder kernels a layer, of
+// which a form's clone keeps as many as it needs, with the form's kernel and arguments put in their
+// place. `removed` keeps none.
+// "_off" is the same exec with ticket 0 in the header. "step_…" are what a step's own header costs,
+// over the removed graph and at one row only; those that close without uploading find the header
+// OFF from the second step on.
 //
-// Plan on an H200: 4 row counts × 3 captures × 4 rounds × about 60 variants × 16 steps of 0.75 to 1.1 ms: 45 s.
+// Plan on an H200: 4 row counts × 3 captures × 4 rounds × about 60 variants × 16 steps of 0.75
+// to 1.1 ms: 45 s.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +31,8 @@ struct Plan {
   int captures = 3, rounds = 4, steps = 15;
 };
 
-// ---- measuring -------------------------------------------------------------------------------------
+// ---- measuring
+// -------------------------------------------------------------------------------------
 
 struct Variant {
   std::string name;
@@ -39,12 +44,13 @@ struct Variant {
 using Table = std::map<std::string, Samples>;
 
 /// What a step's own header costs, over the removed graph.
-void add_header_steps(std::vector<Variant>& variants, std::vector<cudaGraphExec_t>& execs, const FormTemplate& from,
-                      const FormMemory& memory, cudaStream_t stream) {
+void add_header_steps(std::vector<Variant>& variants, std::vector<cudaGraphExec_t>& execs,
+                      const FormTemplate& from, const FormMemory& memory, cudaStream_t stream) {
   using Close = FormTemplate::Close;
   using Action = std::function<void()>;
   const cudaGraphExec_t plain = execs.front();
-  const auto add = [&](const std::string& name, const Action& first, const Action& last, cudaGraphExec_t exec) {
+  const auto add = [&](const std::string& name, const Action& first, const Action& last,
+                       cudaGraphExec_t exec) {
     variants.push_back({"step_" + name, 1, true, [=] {
                           if (first) first();
                           check(cudaGraphLaunch(exec, stream), "launch");
@@ -54,7 +60,9 @@ void add_header_steps(std::vector<Variant>& variants, std::vector<cudaGraphExec_
   const std::byte* const image = memory.image();
   wire::StepHeader* const header = memory.header();
   const auto by_memcpy = [=](std::size_t bytes) -> Action {
-    return [=] { check(cudaMemcpyAsync(header, image, bytes, cudaMemcpyHostToDevice, stream), "upload"); };
+    return [=] {
+      check(cudaMemcpyAsync(header, image, bytes, cudaMemcpyHostToDevice, stream), "upload");
+    };
   };
   const auto by_kernel = [=](std::size_t bytes) -> Action {
     return [=] { upload_by_kernel(header, image, bytes, stream); };
@@ -62,7 +70,9 @@ void add_header_steps(std::vector<Variant>& variants, std::vector<cudaGraphExec_
   const Action close_memset = [=] {
     check(cudaMemsetAsync(&header->ticket, 0, sizeof(header->ticket), stream), "close");
   };
-  const Action close_kernel = [=, slots = memory.slots()] { close_by_kernel(header, slots, stream); };
+  const Action close_kernel = [=, slots = memory.slots()] {
+    close_by_kernel(header, slots, stream);
+  };
   for (const std::size_t bytes : {std::size_t{512}, std::size_t{1024}}) {
     add(fmt::format("upload_memcpy_{}", bytes), by_memcpy(bytes), {}, plain);
     add(fmt::format("upload_kernel_{}", bytes), by_kernel(bytes), {}, plain);
@@ -81,15 +91,17 @@ void add_header_steps(std::vector<Variant>& variants, std::vector<cudaGraphExec_
   }
 }
 
-void measure_capture(const DecodeModel& model, FormMemory& memory, const Plan& plan, bool header_steps,
-                     const OwnStream& stream, BatchTimer& timer, std::mt19937& random, Table& samples,
-                     std::map<std::string, int>& hooks_of) {
+void measure_capture(const DecodeModel& model, FormMemory& memory, const Plan& plan,
+                     bool header_steps, const OwnStream& stream, BatchTimer& timer,
+                     std::mt19937& random, Table& samples, std::map<std::string, int>& hooks_of) {
   const int layers = model.shape().layers;
   const FormTemplate from(model, stream.get());
   std::vector<cudaGraphExec_t> execs;
   std::vector<Variant> variants;
   const auto add = [&](const std::string& name, int hooks, bool on) {
-    const auto replay = [exec = execs.back(), to = stream.get()] { check(cudaGraphLaunch(exec, to), "launch"); };
+    const auto replay = [exec = execs.back(), to = stream.get()] {
+      check(cudaGraphLaunch(exec, to), "launch");
+    };
     variants.push_back({name, hooks, on, replay});
   };
   execs.push_back(from.derive(nullptr, memory));
@@ -129,7 +141,8 @@ void body(Report& report, const Settings& settings) {
   const DecodeModel model(shape);
   const OwnStream stream;
   BatchTimer timer;
-  (void)timer.time(stream.get(), settings.quick ? 10 : 600, [&] { model.run(stream.get()); });  // clocks go up
+  (void)timer.time(stream.get(), settings.quick ? 10 : 600,
+                   [&] { model.run(stream.get()); });  // clocks go up
   std::mt19937 random(settings.seed);
   report.extra("graph") = {{"layers", shape.layers},
                            {"kernels_a_layer", shape.kernels},
@@ -141,10 +154,12 @@ void body(Report& report, const Settings& settings) {
     Table samples;
     std::map<std::string, int> hooks_of;
     for (int capture = 0; capture < plan.captures; ++capture) {
-      measure_capture(model, memory, plan, rows == plan.rows.front(), stream, timer, random, samples, hooks_of);
+      measure_capture(model, memory, plan, rows == plan.rows.front(), stream, timer, random,
+                      samples, hooks_of);
     }
     for (const auto& [name, values] : samples) {
-      auto& row = report.add_variant(rows, name, kBase, hooks_of.at(name), values, samples.at(kBase));
+      auto& row =
+          report.add_variant(rows, name, kBase, hooks_of.at(name), values, samples.at(kBase));
       row["captures"] = plan.captures;
       row["rounds"] = plan.rounds;
       row["steps_a_sample"] = plan.steps;
@@ -158,5 +173,6 @@ void body(Report& report, const Settings& settings) {
 
 int main(int argc, char** argv) {
   using namespace graphtap::bench;
-  return run(argc, argv, "producer_variants", "Forms of the producer, in a decode-shaped CUDA graph", body);
+  return run(argc, argv, "producer_variants",
+             "Forms of the producer, in a decode-shaped CUDA graph", body);
 }

@@ -5,7 +5,8 @@
 namespace graphtap::bench {
 namespace {
 
-// Volatile: such loads stay in program order and are not sunk below the branch that may make them useless.
+// Volatile: such loads stay in program order and are not sunk below the branch that may make them
+// useless.
 __device__ __forceinline__ uint4 load_now(const void* from) {
   uint4 value;
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -36,13 +37,15 @@ __device__ __forceinline__ std::uint64_t join(unsigned low, unsigned high) {
   return static_cast<std::uint64_t>(high) << 32 | low;
 }
 
-__device__ __forceinline__ Plan understand(const RawPlan& raw, const FormArgs& args, std::uint32_t source) {
+__device__ __forceinline__ Plan understand(const RawPlan& raw, const FormArgs& args,
+                                           std::uint32_t source) {
   Plan plan;
   plan.ticket = join(raw.first.x, raw.first.y);
   plan.magic = join(raw.second.x, raw.second.y);
   const std::uint32_t slots = raw.second.z;
   plan.on = plan.ticket != 0 && raw.slot.x != 0 && args.slot + source < slots;
-  plan.record = reinterpret_cast<std::byte*>(join(raw.first.z, raw.first.w)) + std::uint64_t{raw.slot.x} * 16;
+  plan.record =
+      reinterpret_cast<std::byte*>(join(raw.first.z, raw.first.w)) + std::uint64_t{raw.slot.x} * 16;
   plan.units = min(min(raw.slot.y * args.row_units, raw.slot.w), args.units);
   plan.rows = plan.units / args.row_units;
   return plan;
@@ -69,15 +72,15 @@ __device__ __forceinline__ void sign(const Plan& plan, const FormArgs& args, std
   } else if constexpr (kCensus == Census::reduction) {
     asm volatile("red.global.add.u32 [%0], 1;" ::"l"(__cvta_generic_to_global(count)) : "memory");
   }
-  const wire::RecordHead head{plan.magic, plan.ticket, static_cast<std::uint16_t>(slot), 0, plan.rows,
-                              std::uint64_t{plan.units} * 16};
+  const wire::RecordHead head{plan.magic, plan.ticket, static_cast<std::uint16_t>(slot),
+                              0,          plan.rows,   std::uint64_t{plan.units} * 16};
   *reinterpret_cast<wire::RecordHead*>(plan.record) = head;
 }
 
 __global__ void empty_form(const FormArgs) {}
 
-/// Waits for the kernel before a programmatic edge to end, its writes included. Every block has to, OFF or not: what
-/// comes behind it has no other edge to that kernel.
+/// Waits for the kernel before a programmatic edge to end, its writes included. Every block has to,
+/// OFF or not: what comes behind it has no other edge to that kernel.
 __device__ __forceinline__ void wait_for_predecessor() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -98,7 +101,8 @@ __global__ void __launch_bounds__(kThreads) copy_form(const FormArgs args) {
   const auto load = [&](std::uint32_t units) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      if (const std::uint32_t unit = first + i * kThreads; unit < units) value[i] = load_now(from + unit);
+      if (const std::uint32_t unit = first + i * kThreads; unit < units)
+        value[i] = load_now(from + unit);
     }
   };
   RawPlan raw;
@@ -108,7 +112,8 @@ __global__ void __launch_bounds__(kThreads) copy_form(const FormArgs args) {
     raw = load_plan(args, source);
   }
   if constexpr (kReads == Reads::speculative) load(args.units);
-  // The header was written before the kernel before this one began: it may be read while that one still runs.
+  // The header was written before the kernel before this one began: it may be read while that one
+  // still runs.
   if constexpr (kReads == Reads::programmatic) wait_for_predecessor();
   const Plan plan = understand(raw, args, source);
   if (!plan.on) return;
@@ -135,16 +140,20 @@ __global__ void __launch_bounds__(32) bulk_form(const FormArgs args) {
     return first < units ? min(units - first, std::uint32_t{kChunkBytes / 16}) * 16 : 0u;
   };
   const auto load = [&](std::uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
-                 "l"(__cvta_generic_to_global(args.source[0] + first)), "r"(bytes), "r"(barrier)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(shared),
+        "l"(__cvta_generic_to_global(args.source[0] + first)), "r"(bytes), "r"(barrier)
+        : "memory");
   };
   const auto await = [&] {
     unsigned done = 0;
     while (done == 0) {
       asm volatile(
-          "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}"
+          "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\nselp.u32 %0, 1, "
+          "0, p;\n}"
           : "=r"(done)
           : "r"(barrier)
           : "memory");
@@ -158,10 +167,12 @@ __global__ void __launch_bounds__(32) bulk_form(const FormArgs args) {
   const Plan plan = understand(raw, args, 0);
   const std::uint32_t bytes = plan.on ? bytes_of(plan.units) : 0;
   if (!kSpeculate && bytes > 0) load(bytes);
-  if (early > 0 || bytes > 0) await();  // also when OFF: shared memory must outlive the copy into it
+  if (early > 0 || bytes > 0)
+    await();  // also when OFF: shared memory must outlive the copy into it
   if (bytes > 0) {
     std::byte* const to = plan.record + sizeof(wire::RecordHead) + std::uint64_t{first} * 16;
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(to)),
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                     __cvta_generic_to_global(to)),
                  "r"(shared), "r"(bytes)
                  : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -176,13 +187,20 @@ __global__ void __launch_bounds__(32) bulk_form(const FormArgs args) {
 template <int kThreads, int kLoads, Reads kReads, Census kCensus = Census::atomic>
 Form copy_of(const char* name, unsigned sources = 1, unsigned nodes = 1) {
   const auto* kernel = reinterpret_cast<const void*>(&copy_form<kThreads, kLoads, kReads, kCensus>);
-  return {name,  kernel, kThreads, kThreads * kLoads, sources, nodes, kReads == Reads::argument,
+  return {name,
+          kernel,
+          kThreads,
+          kThreads * kLoads,
+          sources,
+          nodes,
+          kReads == Reads::argument,
           kReads == Reads::programmatic};
 }
 
 template <int kChunkBytes, bool kSpeculate>
 Form bulk_of(const char* name) {
-  return {name, reinterpret_cast<const void*>(&bulk_form<kChunkBytes, kSpeculate>), 32, kChunkBytes / 16};
+  return {name, reinterpret_cast<const void*>(&bulk_form<kChunkBytes, kSpeculate>), 32,
+          kChunkBytes / 16};
 }
 
 const Form kForms[] = {
@@ -199,7 +217,8 @@ const Form kForms[] = {
     copy_of<512, 4, Reads::speculative>("speculative_512x4"),
     copy_of<512, 1, Reads::speculative, Census::reduction>("speculative_512x1_red"),
     copy_of<512, 1, Reads::speculative, Census::none>("speculative_512x1_no_census"),
-    {"empty_programmatic", reinterpret_cast<const void*>(&empty_programmatic_form), 32, 0, 1, 1, false, true},
+    {"empty_programmatic", reinterpret_cast<const void*>(&empty_programmatic_form), 32, 0, 1, 1,
+     false, true},
     copy_of<256, 1, Reads::programmatic>("programmatic_256x1"),
     copy_of<512, 1, Reads::programmatic>("programmatic_512x1"),
     copy_of<512, 2, Reads::programmatic>("programmatic_512x2"),
@@ -216,7 +235,8 @@ const Form kForms[] = {
     copy_of<512, 1, Reads::speculative>("nodes_4_a_layer", 1, 4),
 };
 
-// ---- a step's header -------------------------------------------------------------------------------
+// ---- a step's header
+// -------------------------------------------------------------------------------
 
 template <std::size_t kBytes>
 struct Image {
@@ -238,8 +258,8 @@ void upload(void* header, const void* image, cudaStream_t stream) {
 
 __global__ void close_kernel(wire::StepHeader* header, std::uint32_t slots) {
   if (header->ticket == 0) return;
-  const auto* census = reinterpret_cast<const unsigned*>(reinterpret_cast<const std::byte*>(header) +
-                                                         wire::census_offset(slots));
+  const auto* census = reinterpret_cast<const unsigned*>(
+      reinterpret_cast<const std::byte*>(header) + wire::census_offset(slots));
   auto* frame = reinterpret_cast<unsigned*>(header->frame);
   for (std::uint32_t i = threadIdx.x; i < slots; i += blockDim.x) frame[i] = census[i];
   __syncthreads();
@@ -266,7 +286,8 @@ void close_by_kernel(wire::StepHeader* header, std::uint32_t slots, cudaStream_t
   check(cudaGetLastError(), "launch a close");
 }
 
-void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header, std::uint32_t slots) {
+void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header,
+                           std::uint32_t slots) {
   void* pointers[] = {&header, &slots};
   cudaKernelNodeParams params{};
   params.func = reinterpret_cast<void*>(&close_kernel);

@@ -1,5 +1,6 @@
 #pragma once
-// Forms that the body of a producer could take, as kernels of their own: same wire format, contiguous rows only.
+// Forms that the body of a producer could take, as kernels of their own: same wire format,
+// contiguous rows only.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -32,16 +33,19 @@ struct Form {
   unsigned sources = 1;       // that one launch copies
   unsigned nodes = 1;         // a layer
   bool by_value = false;      // its plan is an argument, so that no header turns it OFF
-  bool programmatic = false;  // starts while the kernel before it ends, and waits for that by itself
+  bool programmatic =
+      false;  // starts while the kernel before it ends, and waits for that by itself
 };
 [[nodiscard]] std::span<const Form> forms();
 /// The kernel that a template holds in place of each form.
 void launch_placeholder(cudaStream_t stream);
 
 /// Ways to write a step's header, and to close it.
-void upload_by_kernel(void* header, const void* image, std::size_t bytes, cudaStream_t stream);  // 512 or 1024
+void upload_by_kernel(void* header, const void* image, std::size_t bytes,
+                      cudaStream_t stream);  // 512 or 1024
 void close_by_kernel(wire::StepHeader* header, std::uint32_t slots, cudaStream_t stream);
 /// The same as a node behind `last`.
-void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header, std::uint32_t slots);
+void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header,
+                           std::uint32_t slots);
 
 }  // namespace graphtap::bench

@@ -48,7 +48,8 @@ void remove_from_chain(cudaGraph_t graph, cudaGraphNode_t node) {
 
 void put_form(cudaGraphNode_t node, const Form& form, FormArgs args) {
   void* pointers[] = {&args};
-  const unsigned blocks = form.block_units == 0 ? 1 : (args.units + form.block_units - 1) / form.block_units;
+  const unsigned blocks =
+      form.block_units == 0 ? 1 : (args.units + form.block_units - 1) / form.block_units;
   cudaKernelNodeParams params{};
   params.func = const_cast<void*>(form.kernel);
   params.gridDim = dim3(blocks, form.sources);
@@ -69,7 +70,8 @@ void make_programmatic(cudaGraph_t graph, cudaGraphNode_t node) {
 
 }  // namespace
 
-// ---- memory ----------------------------------------------------------------------------------------
+// ---- memory
+// ----------------------------------------------------------------------------------------
 
 FormMemory::FormMemory(int layers, int rows)
     : slots_(static_cast<std::uint32_t>(layers * kMaxSources)),
@@ -90,7 +92,8 @@ FormMemory::FormMemory(int layers, int rows)
 void FormMemory::write(bool on) {
   const wire::StepHeader head = step_header(on);
   std::memcpy(image_.get(), &head, sizeof(head));
-  check(cudaMemcpy(header_.get(), image_.get(), image_bytes_, cudaMemcpyHostToDevice), "write the header");
+  check(cudaMemcpy(header_.get(), image_.get(), image_bytes_, cudaMemcpyHostToDevice),
+        "write the header");
 }
 
 FormArgs FormMemory::args(int layer, int first_source) const {
@@ -137,7 +140,8 @@ wire::StepHeader FormMemory::step_header(bool on) const {
   return {on ? 1u : 0u, reinterpret_cast<std::uint64_t>(frame_.get()), wire::kMagic, slots_, 0};
 }
 
-// ---- graphs ----------------------------------------------------------------------------------------
+// ---- graphs
+// ----------------------------------------------------------------------------------------
 
 FormTemplate::FormTemplate(const DecodeModel& model, cudaStream_t stream) {
   graph_ = model.capture(stream, [&](int) {
@@ -147,7 +151,8 @@ FormTemplate::FormTemplate(const DecodeModel& model, cudaStream_t stream) {
       cudaStreamCaptureStatus status{};
       const cudaGraphNode_t* tail = nullptr;
       std::size_t count = 0;
-      check(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &tail, nullptr, &count), "capture info");
+      check(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &tail, nullptr, &count),
+            "capture info");
       if (count != 1) fail("the capture is not a chain");
       places.push_back(*tail);
     }
@@ -156,7 +161,8 @@ FormTemplate::FormTemplate(const DecodeModel& model, cudaStream_t stream) {
   while (const cudaGraphNode_t next = behind(last_)) last_ = next;
 }
 
-cudaGraphExec_t FormTemplate::derive(const Form* form, const FormMemory& memory, Close close) const {
+cudaGraphExec_t FormTemplate::derive(const Form* form, const FormMemory& memory,
+                                     Close close) const {
   cudaGraph_t clone = nullptr;
   check(cudaGraphClone(&clone, graph_), "clone");
   const auto in_clone = [&](cudaGraphNode_t original) {

@@ -1,5 +1,6 @@
 #pragma once
-// Memory of the wire format and graphs for forms of the producer, without graphtap: see variants.cpp.
+// Memory of the wire format and graphs for forms of the producer, without graphtap: see
+// variants.cpp.
 #include <memory>
 #include <vector>
 
@@ -23,11 +24,14 @@ class FormMemory {
   void write(bool on);
   /// Of a node of `layer` whose first source is the layer's `first_source`-th.
   [[nodiscard]] FormArgs args(int layer, int first_source) const;
-  [[nodiscard]] wire::StepHeader* header() const { return reinterpret_cast<wire::StepHeader*>(header_.get()); }
+  [[nodiscard]] wire::StepHeader* header() const {
+    return reinterpret_cast<wire::StepHeader*>(header_.get());
+  }
   [[nodiscard]] const std::byte* image() const { return image_.get(); }
   [[nodiscard]] std::uint32_t slots() const { return slots_; }
   void clear_frame() const;
-  /// Fails unless the first record of every layer is there: a form that wrote nothing was not measured.
+  /// Fails unless the first record of every layer is there: a form that wrote nothing was not
+  /// measured.
   void check_fired(const Form& form, int layers) const;
 
  private:
@@ -50,7 +54,8 @@ class FormTemplate {
   FormTemplate& operator=(const FormTemplate&) = delete;
 
   enum class Close { outside, by_kernel_node, by_memset_node };
-  /// A clone with `form` in the places of every layer (null: with none), instantiated; the caller destroys it.
+  /// A clone with `form` in the places of every layer (null: with none), instantiated; the caller
+  /// destroys it.
   [[nodiscard]] cudaGraphExec_t derive(const Form* form, const FormMemory& memory,
                                        Close close = Close::outside) const;
 

@@ -66,7 +66,8 @@ TEST_P(InFlight, A6_24GraphsOf64HooksThroughEveryTransition) {
   for (ModelGraph& graph : graphs) model.step(graph, model.streams[0]);
   model.expect_all_right();
   EXPECT_EQ(model.monitor->stats().graphs_bound, 24u);
-  EXPECT_EQ(model.monitor->stats().nodes_bound, 24u * 64u);
+  // The soft gate alone never looks for the nodes.
+  EXPECT_EQ(model.monitor->stats().nodes_bound, GetParam() == GateTier::soft ? 0u : 24u * 64u);
 }
 
 TEST_P(InFlight, A6_ExecsSwapAcrossStreams) {

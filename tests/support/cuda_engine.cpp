@@ -199,6 +199,7 @@ class CudaEngine final : public Engine {
   std::size_t live_execs() const override { return faulty_->live_execs(); }
   std::size_t live_events() const override { return faulty_->live_events(); }
   std::size_t live_allocations() const override { return faulty_->live_allocations(); }
+  std::uint64_t allocated_bytes() const override { return faulty_->allocated_bytes(); }
 
  private:
   void discard_capture(Stream stream) {

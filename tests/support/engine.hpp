@@ -81,6 +81,7 @@ class Engine {
   [[nodiscard]] virtual std::size_t live_events() const = 0;
   /// Device and pinned memory in use, without what was retained and without tensors.
   [[nodiscard]] virtual std::size_t live_allocations() const = 0;
+  [[nodiscard]] virtual std::uint64_t allocated_bytes() const = 0;  ///< device memory in use
 
  protected:
   Engine() = default;
@@ -90,3 +91,7 @@ class Engine {
 [[nodiscard]] std::unique_ptr<Engine> make_engine(const EngineOptions& options = {});
 
 }  // namespace graphtap::testing
+
+/// For tests that need to say when the device makes progress, or what time it is.
+#define GRAPHTAP_NEEDS_A_SCHEDULER(why) \
+  if (!::graphtap::testing::make_engine()->cooperative()) GTEST_SKIP() << "this device schedules by itself: " << (why)

@@ -338,6 +338,10 @@ std::size_t FaultyDevice::live_events() const {
   const std::lock_guard lock(mutex_);
   return events_.size();
 }
+std::uint64_t FaultyDevice::allocated_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return device_bytes_;
+}
 std::size_t FaultyDevice::live_allocations() const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(

@@ -59,6 +59,7 @@ class HostEngine final : public Engine {
   std::size_t live_execs() const override { return host_->live_execs(); }
   std::size_t live_events() const override { return host_->live_events(); }
   std::size_t live_allocations() const override { return host_->live_allocations() - tensors_; }
+  std::uint64_t allocated_bytes() const override { return host_->allocated_bytes(); }
 
  private:
   const bool cooperative_;

@@ -31,10 +31,10 @@ TEST(DeviceLost, NoCallIsMadeAfterItAndEverythingIsAccountedFor) {
     options.monitor.space_timeout = std::chrono::microseconds(200);
     Rig rig(options);
     const Captured graph = rig.capture_all();
-    const Stream other = rig.host->create_stream().value();
+    const Stream other = rig.device->create_stream().value();
     const auto request = rig.monitor->begin_request("a");
     // An engine's own kernels stop too once the device is lost; only our calls are of interest here.
-    rig.host->faults().fail_next(call, 1, FaultMode::sticky, static_cast<unsigned>(random.below(12)));
+    rig.engine->faults().fail_next(call, 1, FaultMode::sticky, static_cast<unsigned>(random.below(12)));
     for (int i = 0; i < 12; ++i) {
       const std::uint64_t what = random.below(4);
       const std::vector<RowSpan> spans{{request, i * 8, 8}};
@@ -49,7 +49,7 @@ TEST(DeviceLost, NoCallIsMadeAfterItAndEverythingIsAccountedFor) {
       if (random.chance(0.3)) (void)rig.monitor->pump();
     }
     rig.monitor->finish_request(request);
-    if (!rig.host->faults().lost()) continue;  // fewer calls of that kind than skipped
+    if (!rig.engine->faults().lost()) continue;  // fewer calls of that kind than skipped
     ++lost_by[call];
     const Status flushed = rig.monitor->flush(milliseconds(100));
     EXPECT_EQ(flushed.code(), Code::device_lost) << "flush ends: " << flushed.message();
@@ -57,16 +57,16 @@ TEST(DeviceLost, NoCallIsMadeAfterItAndEverythingIsAccountedFor) {
     EXPECT_NE(rig.monitor->stats().last_device_error.find("cudaError"), std::string::npos);
     rig.verify();
     ASSERT_EQ(rig.sink->events.size(), 2u);
-    const std::uint64_t calls_by_engine = rig.host->calls_after_loss();
+    const std::uint64_t calls_by_engine = rig.engine->calls_after_loss();
     (void)rig.monitor->close(milliseconds(10));
-    const std::size_t events = rig.host->live_events();
-    const std::uint64_t memory = rig.host->allocated_bytes();
+    const std::size_t events = rig.engine->live_events();
+    const std::uint64_t memory = rig.engine->allocated_bytes();
     rig.lane.reset();
     rig.monitor.reset();
-    EXPECT_EQ(rig.host->calls_after_loss(), calls_by_engine);
+    EXPECT_EQ(rig.engine->calls_after_loss(), calls_by_engine);
     EXPECT_EQ(calls_by_engine, 0u);
-    EXPECT_EQ(rig.host->live_events(), events) << "no event is destroyed on a lost device";
-    EXPECT_EQ(rig.host->allocated_bytes(), memory) << "no device memory is freed on a lost device";
+    EXPECT_EQ(rig.engine->live_events(), events) << "no event is destroyed on a lost device";
+    EXPECT_EQ(rig.engine->allocated_bytes(), memory) << "no device memory is freed on a lost device";
   }
   for (const Call call : kCallsOfAStep) EXPECT_GT(lost_by[call], 1) << to_string(call);
 }
@@ -75,7 +75,7 @@ TEST(DeviceLost, StepsGoOnAndBecomeGaps) {
   Rig rig;
   const Captured graph = rig.capture_all();
   const auto request = rig.monitor->begin_request("a");
-  rig.host->faults().fail_next(Call::upload, 1, FaultMode::sticky);
+  rig.engine->faults().fail_next(Call::upload, 1, FaultMode::sticky);
   (void)rig.graph_step(graph, {{request, 0, 2}});
   for (int i = 1; i < 4; ++i) {
     EXPECT_EQ(rig.graph_step(graph, {{request, i * 2, 2}}).code(), Code::device_lost);
@@ -83,7 +83,7 @@ TEST(DeviceLost, StepsGoOnAndBecomeGaps) {
   rig.settle();
   rig.verify();
   EXPECT_EQ(rig.sink->gaps(GapReason::device_lost), 16u);
-  EXPECT_EQ(rig.host->calls_after_loss(), 0u);
+  EXPECT_EQ(rig.engine->calls_after_loss(), 0u);
 }
 
 }  // namespace

@@ -205,15 +205,16 @@ TEST(Eager, A12_WhatNotEvenOneRowOfFitsIsShedAndTheRestIsCaptured) {
     spec.row_shape = {layer == 0 ? 4 : 4096};
     ASSERT_TRUE(table.add(std::move(spec)).ok());
   }
-  const auto host = std::make_shared<HostDevice>(HostOptions{HostMode::cooperative, 1, 0.5, true, 0});
+  const auto engine = testing::make_engine();
+  const std::shared_ptr<Device>& device = engine->device();
   const auto sink = std::make_shared<testing::KeepingSink>();
   MonitorOptions options = testing::small_options();
   options.ring_bytes = 8192;
-  Monitor monitor(host, std::move(table), options, {sink});
-  const Stream stream = host->create_stream().value();
+  Monitor monitor(device, std::move(table), options, {sink});
+  const Stream stream = device->create_stream().value();
   const auto lane = monitor.make_lane();
-  std::byte* const narrow = host->allocate(600 * 16).value();
-  std::byte* const wide = host->allocate(2 * 16384).value();
+  std::byte* const narrow = device->allocate(600 * 16).value();
+  std::byte* const wide = device->allocate(2 * 16384).value();
   const std::vector<RowSpan> spans{{nullptr, 0, 600}};
   StepShape shape;
   shape.tokens = spans;
@@ -229,7 +230,7 @@ TEST(Eager, A12_WhatNotEvenOneRowOfFitsIsShedAndTheRestIsCaptured) {
   EXPECT_EQ(monitor.stats().hooks[1].gap(GapReason::shed_too_large), 1u);
   EXPECT_EQ(monitor.stats().hooks[0].missing() + monitor.stats().hooks[0].shed(), 0u);
   EXPECT_GT(monitor.stats().hooks[0].delivered, 1u);
-  EXPECT_EQ(host->containment_violations(), 0u);
+  EXPECT_EQ(engine->violations(), std::vector<std::string>{});
 }
 
 TEST(Eager, AGivenUpStepLosesWhatIsStillOpenOfIt) {
@@ -254,8 +255,8 @@ TEST(Eager, AGivenUpStepLosesWhatIsStillOpenOfIt) {
 TEST(Eager, B5_AStepThatIsBeingCapturedDeliversNothingAndComputesNothing) {
   Rig rig;
   const auto request = rig.monitor->begin_request("a");
-  ASSERT_TRUE(rig.host->begin_capture(rig.stream).ok());
-  const std::uint64_t uploads = rig.host->calls(Call::upload);
+  ASSERT_TRUE(rig.engine->begin_capture(rig.stream).ok());
+  const std::uint64_t uploads = rig.engine->calls(Call::upload);
   {
     StepShape shape;
     const std::vector<RowSpan> spans{{request, 0, 2}};
@@ -269,10 +270,10 @@ TEST(Eager, B5_AStepThatIsBeingCapturedDeliversNothingAndComputesNothing) {
     }
     step.end();
   }
-  const Graph graph = rig.host->end_capture(rig.stream).value();
-  EXPECT_EQ(rig.host->nodes(graph).size(), 8u) << "our own calls must not be baked in";
-  EXPECT_EQ(rig.host->calls(Call::upload), uploads);
-  Captured captured{graph, rig.host->instantiate(graph, 0).value(), nullptr};
+  const Graph graph = rig.engine->end_capture(rig.stream).value();
+  EXPECT_EQ(rig.engine->nodes(graph).size(), 8u) << "our own calls must not be baked in";
+  EXPECT_EQ(rig.engine->calls(Call::upload), uploads);
+  Captured captured{graph, rig.device->instantiate(graph, 0).value(), nullptr};
   captured.bound = rig.lane->bind(captured.graph, captured.exec);
   ASSERT_TRUE(rig.graph_step(captured, {{request, 0, 2}}).ok());
   rig.settle();

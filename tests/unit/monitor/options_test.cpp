@@ -47,11 +47,11 @@ std::vector<BadOptions> bad_options() {
 TEST(Options, E_EachMistakeIsNamedAndLeavesNothingBehind) {
   for (const BadOptions& bad : bad_options()) {
     SCOPED_TRACE(bad.what);
-    const auto host = std::make_shared<HostDevice>(HostOptions{HostMode::cooperative, 1, 0.5, true, 0});
+    const auto engine = testing::make_engine();
     MonitorOptions options = small_options();
     bad.spoil(options);
     try {
-      const Monitor monitor(host, layered_table(4), options);
+      const Monitor monitor(engine->device(), layered_table(4), options);
       ADD_FAILURE() << "accepted";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
@@ -60,30 +60,31 @@ TEST(Options, E_EachMistakeIsNamedAndLeavesNothingBehind) {
             << '"' << word << "\" is not in: " << error.what();
       }
     }
-    EXPECT_EQ(host->live_allocations(), 0u);
+    EXPECT_EQ(engine->live_allocations(), 0u);
   }
 }
 
 TEST(Options, E_ANullSinkIsRefusedBeforeAnythingIsMade) {
-  const auto host = std::make_shared<HostDevice>(HostOptions{HostMode::cooperative, 1, 0.5, true, 0});
-  EXPECT_THROW(Monitor(host, layered_table(2), small_options(),
+  const auto engine = testing::make_engine();
+  EXPECT_THROW(Monitor(engine->device(), layered_table(2), small_options(),
                        {std::make_shared<KeepingSink>(), nullptr}),
                Error);
-  EXPECT_EQ(host->live_allocations(), 0u);
-  EXPECT_EQ(host->calls(Call::create_stream), 0u) << "a stream that nobody would destroy";
+  EXPECT_EQ(engine->live_allocations(), 0u);
+  EXPECT_EQ(engine->calls(Call::create_stream), 0u) << "a stream that nobody would destroy";
 }
 
 TEST(Options, E_ADeviceWithoutRoomSaysSo) {
-  const auto host =
-      std::make_shared<HostDevice>(HostOptions{HostMode::cooperative, 1, 0.5, true, 4096});
+  testing::EngineOptions small;
+  small.memory_limit = 4096;
+  const auto engine = testing::make_engine(small);
   try {
-    const Monitor monitor(host, layered_table(2), small_options());
+    const Monitor monitor(engine->device(), layered_table(2), small_options());
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::exhausted);
     EXPECT_NE(std::string(error.what()).find("cudaErrorMemoryAllocation"), std::string::npos);
   }
-  EXPECT_EQ(host->live_allocations(), 0u);
+  EXPECT_EQ(engine->live_allocations(), 0u);
 }
 
 TEST(Options, A3_TheDefaultLease) {
@@ -126,7 +127,7 @@ TEST(Options, E_RingSizesAreChecked) {
     EXPECT_EQ(status.code(), Code::invalid_argument);
     EXPECT_NE(status.message().find(std::to_string(bytes)), std::string::npos);
   }
-  rig.host->faults().fail_next(Call::allocate, 1, FaultMode::before);
+  rig.engine->faults().fail_next(Call::allocate, 1, FaultMode::before);
   EXPECT_EQ(rig.monitor->resize_ring(32 << 10).code(), Code::exhausted);
   EXPECT_EQ(rig.monitor->stats().ring_bytes, 64u << 10) << "the old ring stays";
   EXPECT_TRUE(rig.monitor->resize_ring(32 << 10).ok());

@@ -16,8 +16,7 @@ constexpr std::uint32_t kRows = 6;
 /// One f32 hook with rows of `width`, and an engine that shows it a source.
 struct Shown {
   explicit Shown(std::int64_t width, std::uint64_t ring_bytes = 64 << 10)
-      : host(std::make_shared<HostDevice>(HostOptions{HostMode::cooperative, 3, 0.4, true, 0})),
-        sink(std::make_shared<KeepingSink>()) {
+      : engine(testing::make_engine()), device(engine->device()), sink(std::make_shared<KeepingSink>()) {
     HookTable table("m");
     HookSpec spec;
     spec.type = "resid_pre";
@@ -26,11 +25,11 @@ struct Shown {
     EXPECT_TRUE(table.add(std::move(spec)).ok());
     MonitorOptions options = small_options();
     options.ring_bytes = ring_bytes;
-    monitor = std::make_unique<Monitor>(host, std::move(table), options,
+    monitor = std::make_unique<Monitor>(device, std::move(table), options,
                                         std::vector<std::shared_ptr<Sink>>{sink});
     lane = monitor->make_lane();
-    stream = host->create_stream().value();
-    memory = reinterpret_cast<float*>(host->allocate(1 << 20).value());
+    stream = device->create_stream().value();
+    memory = reinterpret_cast<float*>(engine->tensor(1 << 20).value());
     for (int i = 0; i < (1 << 18); ++i) memory[i] = static_cast<float>(i % 4096);
   }
   /// The rows of one step, through an eager call or through a graph; empty if it was a gap.
@@ -45,17 +44,17 @@ struct Shown {
       lane->produce(0, source, stream);
       step.end();
     } else {
-      EXPECT_TRUE(host->begin_capture(stream).ok());
+      EXPECT_TRUE(engine->begin_capture(stream).ok());
       lane->produce(0, source, stream);
-      const Graph graph = host->end_capture(stream).value();
-      const auto bound = lane->bind(graph, host->instantiate(graph, 0).value());
+      const Graph graph = engine->end_capture(stream).value();
+      const auto bound = lane->bind(graph, device->instantiate(graph, 0).value());
       Step step = lane->begin(shape, stream);
       EXPECT_TRUE(step.launch(*bound).ok());
       step.end();
       EXPECT_TRUE(monitor->flush(std::chrono::seconds(1)).ok());
     }
     EXPECT_TRUE(monitor->flush(std::chrono::seconds(1)).ok());
-    EXPECT_EQ(host->containment_violations(), 0u);
+    EXPECT_EQ(engine->violations(), std::vector<std::string>{});
     std::vector<float> values;
     attributed = 0;
     for (const auto& step : sink->steps) {
@@ -68,7 +67,8 @@ struct Shown {
     }
     return values;
   }
-  std::shared_ptr<HostDevice> host;
+  std::unique_ptr<testing::Engine> engine;
+  std::shared_ptr<Device> device;
   std::shared_ptr<KeepingSink> sink;
   std::unique_ptr<Monitor> monitor;
   std::shared_ptr<Lane> lane;

@@ -31,6 +31,7 @@ std::vector<RowSpan> sixteen(const Request& request, int step) {
 }
 
 TEST(Space, LosslessWaitsUntilTheDrainHasMadeRoom) {
+  GRAPHTAP_NEEDS_A_SCHEDULER("how far the engine runs ahead decides whether the planner waits");
   Rig rig(tight(Policy::lossless));
   const Captured graph = rig.capture_all();
   const auto request = rig.monitor->begin_request("a");
@@ -47,24 +48,25 @@ TEST(Space, LosslessWaitsUntilTheDrainHasMadeRoom) {
 // The engine's stream is stuck: a lossless step waits as long as it may, then it is shed with a gap and the
 // model goes on.
 TEST(Space, LosslessTimeoutIsAShedStepAndNeverAFailedOne) {
+  GRAPHTAP_NEEDS_A_SCHEDULER("it compares times to the microsecond");
   Rig rig(tight(Policy::lossless));
   const Captured graph = rig.capture_all();
   const auto request = rig.monitor->begin_request("a");
-  const Event stuck = rig.host->create_event().value();
-  const Stream blocker = rig.host->create_stream().value();
+  const Event stuck = rig.device->create_event().value();
+  const Stream blocker = rig.device->create_stream().value();
   bool open = false;
-  ASSERT_TRUE(rig.host->compute(blocker, [&] { open = true; }).ok());
-  ASSERT_TRUE(rig.host->record(stuck, blocker).ok());
-  ASSERT_TRUE(rig.host->wait(rig.stream, stuck).ok());
-  rig.host->faults().set_rate(Call::query, 1.0, FaultMode::before);  // and nobody hears of its end
+  ASSERT_TRUE(rig.engine->compute(blocker, [&] { open = true; }).ok());
+  ASSERT_TRUE(rig.device->record(stuck, blocker).ok());
+  ASSERT_TRUE(rig.device->wait(rig.stream, stuck).ok());
+  rig.engine->faults().set_rate(Call::query, 1.0, FaultMode::before);  // and nobody hears of its end
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(rig.graph_step(graph, sixteen(request, i)).ok());
-  const std::uint64_t before = rig.host->now_ns();
+  const std::uint64_t before = rig.device->now_ns();
   ASSERT_TRUE(rig.graph_step(graph, sixteen(request, 3)).ok()) << "the model's own launch";
-  const std::uint64_t waited = rig.host->now_ns() - before;
+  const std::uint64_t waited = rig.device->now_ns() - before;
   EXPECT_GE(waited, 500'000u);
   EXPECT_LT(waited, 1'500'000u) << "the timeout is honoured";
   EXPECT_GE(rig.monitor->stats().stalled_ns, 500'000u);
-  rig.host->faults().clear();
+  rig.engine->faults().clear();
   rig.settle();
   rig.verify();
   EXPECT_TRUE(open);
@@ -74,6 +76,7 @@ TEST(Space, LosslessTimeoutIsAShedStepAndNeverAFailedOne) {
 }
 
 TEST(Space, ShedKeepsWhatRanksHighestAndTellsTheRest) {
+  GRAPHTAP_NEEDS_A_SCHEDULER("how far the engine runs ahead decides whether the planner waits");
   RigOptions options = tight(Policy::shed);
   options.monitor.selection = "none";
   Rig rig(options);
@@ -121,6 +124,7 @@ TEST(Space, AStepThatCanNeverFitIsShedAtOnce) {
 }
 
 TEST(Space, HeaderSlotsAreAPoolOfTheirOwn) {
+  GRAPHTAP_NEEDS_A_SCHEDULER("how far the engine runs ahead decides whether the planner waits");
   for (const Policy policy : {Policy::lossless, Policy::shed}) {
     RigOptions options;
     options.advance = 0;
@@ -174,7 +178,7 @@ TEST(Space, TheRingIsReplacedWhileGraphsKeepReplaying) {
   Rig rig(options);
   const Captured graph = rig.capture_all();
   const auto request = rig.monitor->begin_request("a");
-  const std::size_t allocations = rig.host->live_allocations();
+  const std::size_t allocations = rig.engine->live_allocations();
   const std::uint64_t sizes[] = {kSmallestRing, 32 << 10, 8192, 64 << 10};
   for (int i = 0; i < 40; ++i) {
     const bool another = i % 5 == 4;
@@ -184,19 +188,22 @@ TEST(Space, TheRingIsReplacedWhileGraphsKeepReplaying) {
   rig.settle();
   rig.verify();
   EXPECT_EQ(rig.sink->records() + rig.monitor->stats().total.shed(), 160u);
-  EXPECT_EQ(rig.host->live_allocations(), allocations) << "old rings are freed behind their frames";
+  EXPECT_EQ(rig.engine->live_allocations(), allocations) << "old rings are freed behind their frames";
 }
 
 // Threads: a planner waits for room in a ring that is replaced, and its last frame given back, meanwhile.
 TEST(Space, APlannerThatWaitsOutlivesTheRingItWaitsOn) {
-  const auto host = std::make_shared<HostDevice>();
+  testing::EngineOptions threaded;
+  threaded.threaded = true;
+  const auto engine = testing::make_engine(threaded);
+  const std::shared_ptr<Device>& device = engine->device();
   MonitorOptions options = small_options();
   options.manual = false;
   options.ring_bytes = 4304;
   options.space_timeout = std::chrono::seconds(20);
-  Monitor monitor(host, layered_table(4), options, {make_null_sink()});
+  Monitor monitor(device, layered_table(4), options, {make_null_sink()});
   const auto lane = monitor.make_lane();
-  const Stream stream = host->create_stream().value();
+  const Stream stream = device->create_stream().value();
   const std::vector<RowSpan> spans{{nullptr, 0, 64}};  // 4 hooks, 1056 bytes each: one step fills the ring
   StepShape shape;
   shape.tokens = spans;

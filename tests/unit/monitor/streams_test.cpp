@@ -13,10 +13,10 @@ using testing::RigOptions;
 
 /// `to` waits for all that `from` was given.
 void join(Rig& rig, Stream from, Stream to) {
-  const Event event = rig.host->create_event().value();
-  ASSERT_TRUE(rig.host->record(event, from).ok());
-  ASSERT_TRUE(rig.host->wait(to, event).ok());
-  rig.host->destroy_event(event);
+  const Event event = rig.device->create_event().value();
+  ASSERT_TRUE(rig.device->record(event, from).ok());
+  ASSERT_TRUE(rig.device->wait(to, event).ok());
+  rig.device->destroy_event(event);
 }
 
 TEST(Streams, AnEagerStepEndsWhenEveryStreamThatProducedHasEnded) {
@@ -26,7 +26,7 @@ TEST(Streams, AnEagerStepEndsWhenEveryStreamThatProducedHasEnded) {
     options.seed = seed;
     options.advance = seed % 3 == 0 ? 0 : 0.2;
     Rig rig(options);
-    const Stream side = rig.host->create_stream().value(), third = rig.host->create_stream().value();
+    const Stream side = rig.device->create_stream().value(), third = rig.device->create_stream().value();
     const auto request = rig.monitor->begin_request("a");
     for (int i = 0; i < 4; ++i) {
       Step step = rig.begin(StepKind::eager, {{request, i * 4, 4}});
@@ -52,7 +52,7 @@ TEST(Streams, I1_GatheringOnASideStreamWaitsForTheRowLists) {
     options.advance = seed % 3 == 0 ? 0 : 0.2;
     options.monitor.selection = "none";
     Rig rig(options);
-    const Stream side = rig.host->create_stream().value();
+    const Stream side = rig.device->create_stream().value();
     const auto a = rig.monitor->begin_request("a"), b = rig.monitor->begin_request("b");
     LeaseSpec spec;
     spec.hooks = rig.table().all();
@@ -62,8 +62,7 @@ TEST(Streams, I1_GatheringOnASideStreamWaitsForTheRowLists) {
       // b's rows lie somewhere else in each step, so that another step's list gathers the wrong ones.
       const auto before = static_cast<std::uint32_t>(1 + (seed + static_cast<std::uint64_t>(i) * 3) % 7);
       const std::uint64_t world = rig.next_step;
-      ASSERT_TRUE(rig.host
-                      ->compute(side,
+      ASSERT_TRUE(rig.engine->compute(side,
                                 [&rig, world] {
                                   for (HookId hook = 0; hook < 4; ++hook) {
                                     for (std::uint32_t row = 0; row < 16; ++row) {
@@ -94,7 +93,7 @@ TEST(Streams, ALanesStepsMayEachUseAnotherStream) {
     Rig rig(options);
     const Captured graph = rig.capture_all();
     std::vector<Stream> streams{rig.stream};
-    for (int i = 0; i < 3; ++i) streams.push_back(rig.host->create_stream().value());
+    for (int i = 0; i < 3; ++i) streams.push_back(rig.device->create_stream().value());
     const auto request = rig.monitor->begin_request("a");
     std::uint64_t wanted = 0;
     for (int i = 0; i < 16; ++i) {
@@ -129,7 +128,7 @@ TEST(Streams, I1_TheLaneOrdersItsStepsEvenIfTheEngineDoesNot) {
     const Captured graph = rig.capture_all();
     const auto request = rig.monitor->begin_request("a");
     std::vector<Stream> streams;
-    for (int i = 0; i < 3; ++i) streams.push_back(rig.host->create_stream().value());
+    for (int i = 0; i < 3; ++i) streams.push_back(rig.device->create_stream().value());
     for (int i = 0; i < 10; ++i) {
       Step step = rig.begin(StepKind::graph, {{request, i * 4, 4}}, streams[random.below(3)]);
       ASSERT_TRUE(step.launch(*graph.bound).ok());
