@@ -93,5 +93,6 @@ class Engine {
 }  // namespace graphtap::testing
 
 /// For tests that need to say when the device makes progress, or what time it is.
-#define GRAPHTAP_NEEDS_A_SCHEDULER(why) \
-  if (!::graphtap::testing::make_engine()->cooperative()) GTEST_SKIP() << "this device schedules by itself: " << (why)
+#define GRAPHTAP_NEEDS_A_SCHEDULER(why)                   \
+  if (!::graphtap::testing::make_engine()->cooperative()) \
+  GTEST_SKIP() << "this device schedules by itself: " << (why)

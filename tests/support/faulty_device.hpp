@@ -49,7 +49,7 @@ class FaultyDevice final : public Device {
   [[nodiscard]] std::size_t live_execs() const;
   [[nodiscard]] std::size_t live_events() const;
   [[nodiscard]] std::uint64_t allocated_bytes() const;  ///< device memory, without the guards
-  [[nodiscard]] std::size_t live_allocations() const;  ///< without retained memory
+  [[nodiscard]] std::size_t live_allocations() const;   ///< without retained memory
 
   [[nodiscard]] std::string describe() const override { return inner_->describe(); }
   Result<std::byte*> allocate(std::size_t bytes) override;

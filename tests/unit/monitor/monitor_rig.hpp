@@ -1,6 +1,6 @@
 #pragma once
-// A small engine on the device under test and a monitor in manual mode. Each row of each tensor says
-// which hook, ordinal, step and row it is, so that a wrong label is always seen.
+// A small engine on the device under test and a monitor in manual mode. Each row of each tensor
+// says which hook, ordinal, step and row it is, so that a wrong label is always seen.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -133,7 +133,7 @@ inline MonitorOptions small_options() {
 
 struct RigOptions {
   int layers = 4;
-  bool twice = false;  // layered_table
+  bool twice = false;           // layered_table
   std::uint32_t capacity = 16;  // rows of the tensors
   double advance = 0.3;
   std::uint64_t seed = 1;
@@ -263,7 +263,8 @@ class Rig {
       quiet = moved ? 0 : quiet + 1;
     }
   }
-  /// Every delivered row is what its label says; all is accounted for; nothing was written elsewhere.
+  /// Every delivered row is what its label says; all is accounted for; nothing was written
+  /// elsewhere.
   void verify() {
     std::map<std::uint32_t, std::pair<std::uint64_t, std::uint32_t>> last;
     std::uint64_t records = 0, gaps = 0;
