@@ -48,14 +48,33 @@ void CUDART_CB run_once(void* kernel) {
   (*mine)();
 }
 
+std::vector<Node> nodes_of(Graph graph) {
+  std::size_t count = 0;
+  insist(cudaGraphGetNodes(native<cudaGraph_t>(graph), nullptr, &count), "cudaGraphGetNodes");
+  std::vector<cudaGraphNode_t> found(count);
+  if (count > 0)
+    insist(cudaGraphGetNodes(native<cudaGraph_t>(graph), found.data(), &count),
+           "cudaGraphGetNodes");
+  std::vector<Node> result;
+  for (const cudaGraphNode_t node : found) result.push_back(opaque<Node>(node));
+  return result;
+}
+
 std::shared_ptr<Device> device_or_throw() { return make_cuda_device().value_or_throw(); }
+
+FaultyOptions faulty_options(const EngineOptions& options) {
+  FaultyOptions faulty;
+  faulty.seed = options.seed;
+  faulty.quarantine = options.quarantine;
+  faulty.memory_limit = options.memory_limit;
+  faulty.count_nodes = [](Graph graph) { return nodes_of(graph).size(); };
+  return faulty;
+}
 
 class CudaEngine final : public Engine {
  public:
   explicit CudaEngine(const EngineOptions& options)
-      : faulty_(std::make_shared<FaultyDevice>(
-            device_or_throw(),
-            FaultyOptions{options.seed, options.quarantine, options.memory_limit})),
+      : faulty_(std::make_shared<FaultyDevice>(device_or_throw(), faulty_options(options))),
         device_(faulty_) {}
 
   ~CudaEngine() override {
@@ -139,16 +158,7 @@ class CudaEngine final : public Engine {
 
   // --- What a test looks at and changes
 
-  std::vector<Node> nodes(Graph graph) const override {
-    std::size_t count = 0;
-    if (cudaGraphGetNodes(native<cudaGraph_t>(graph), nullptr, &count) != cudaSuccess) return {};
-    std::vector<cudaGraphNode_t> found(count);
-    insist(cudaGraphGetNodes(native<cudaGraph_t>(graph), found.data(), &count),
-           "cudaGraphGetNodes");
-    std::vector<Node> result;
-    for (std::size_t i = 0; i < count; ++i) result.push_back(opaque<Node>(found[i]));
-    return result;
-  }
+  std::vector<Node> nodes(Graph graph) const override { return nodes_of(graph); }
 
   std::vector<Node> producers(Graph graph) const override {
     std::vector<Node> found;
@@ -176,6 +186,8 @@ class CudaEngine final : public Engine {
                                  call);
   }
 
+  std::size_t node_count(Exec exec) const override { return faulty_->node_count(exec); }
+
   // --- Progress
 
   bool run_one() override { return false; }
@@ -196,6 +208,7 @@ class CudaEngine final : public Engine {
   std::uint64_t calls(Call call) const override { return faulty_->calls(call); }
   std::uint64_t calls() const override { return faulty_->calls(); }
   std::uint64_t calls_after_loss() const override { return faulty_->calls_after_loss(); }
+  std::size_t live_graphs() const override { return faulty_->live_graphs(); }
   std::size_t live_execs() const override { return faulty_->live_execs(); }
   std::size_t live_events() const override { return faulty_->live_events(); }
   std::size_t live_allocations() const override { return faulty_->live_allocations(); }

@@ -12,6 +12,10 @@
 #include "device/device.hpp"
 #include "device/host/faults.hpp"
 
+namespace graphtap {
+class HostDevice;
+}
+
 namespace graphtap::testing {
 
 struct EngineOptions {
@@ -61,12 +65,18 @@ class Engine {
   virtual Status rewrite_producer(Graph graph, Node node, const ProducerCall& call) = 0;
   virtual Status rewrite_producer(Exec exec, Node node, const ProducerCall& call) = 0;
 
+  /// Nodes of an exec made through device(); 0 for one that is gone.
+  [[nodiscard]] virtual std::size_t node_count(Exec exec) const = 0;
+
   // --- Progress.
   /// Runs one piece of one stream's work, if this device leaves that to its caller; false if
   /// nothing was run.
   virtual bool run_one() = 0;
   /// Returns when every stream is empty.
   virtual void run_until_idle() = 0;
+
+  /// The host device itself, for what only it can do; null if this is another.
+  [[nodiscard]] virtual HostDevice* host() { return nullptr; }
 
   // --- What became of it.
   /// Writes to device memory that was never allocated, or that was freed, and errors of a GPU that
@@ -77,6 +87,7 @@ class Engine {
   [[nodiscard]] virtual std::uint64_t calls() const = 0;  ///< of all kinds
   /// Calls made although an earlier one had reported the device as lost.
   [[nodiscard]] virtual std::uint64_t calls_after_loss() const = 0;
+  [[nodiscard]] virtual std::size_t live_graphs() const = 0;
   [[nodiscard]] virtual std::size_t live_execs() const = 0;
   [[nodiscard]] virtual std::size_t live_events() const = 0;
   /// Device and pinned memory in use, without what was retained and without tensors.
@@ -96,3 +107,7 @@ class Engine {
 #define GRAPHTAP_NEEDS_A_SCHEDULER(why)                   \
   if (!::graphtap::testing::make_engine()->cooperative()) \
   GTEST_SKIP() << "this device schedules by itself: " << (why)
+/// For tests of what only the host device can be made to do.
+#define GRAPHTAP_NEEDS_THE_HOST_DEVICE(why)                  \
+  if (::graphtap::testing::make_engine()->host() == nullptr) \
+  GTEST_SKIP() << "only on the host device: " << (why)

@@ -270,10 +270,23 @@ void FaultyDevice::destroy_graph(Graph graph) noexcept {
   if (forget(graphs_, graph, "graph")) inner_->destroy_graph(graph);
 }
 Result<Exec> FaultyDevice::instantiate(Graph graph, std::uint64_t flags) {
-  return making(Call::instantiate, execs_, [&] { return inner_->instantiate(graph, flags); });
+  return making(Call::instantiate, execs_, [&] {
+    Result<Exec> exec = inner_->instantiate(graph, flags);
+    if (exec.ok() && options_.count_nodes) {
+      const std::size_t count = options_.count_nodes(graph);
+      const std::lock_guard lock(mutex_);
+      nodes_[exec.value()] = count;
+    }
+    return exec;
+  });
 }
 void FaultyDevice::destroy_exec(Exec exec) noexcept {
-  if (forget(execs_, exec, "exec")) inner_->destroy_exec(exec);
+  if (!forget(execs_, exec, "exec")) return;
+  {
+    const std::lock_guard lock(mutex_);
+    nodes_.erase(exec);
+  }
+  inner_->destroy_exec(exec);
 }
 std::uint64_t FaultyDevice::exec_bytes(Exec exec) {
   return faults_.lost() ? 0 : inner_->exec_bytes(exec);
@@ -329,6 +342,15 @@ std::uint64_t FaultyDevice::calls() const noexcept {
 std::vector<Stream> FaultyDevice::streams() const {
   const std::lock_guard lock(mutex_);
   return {streams_.begin(), streams_.end()};
+}
+std::size_t FaultyDevice::node_count(Exec exec) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = nodes_.find(exec);
+  return found == nodes_.end() ? 0 : found->second;
+}
+std::size_t FaultyDevice::live_graphs() const {
+  const std::lock_guard lock(mutex_);
+  return graphs_.size();
 }
 std::size_t FaultyDevice::live_execs() const {
   const std::lock_guard lock(mutex_);

@@ -2,6 +2,7 @@
 // Any device, with the checks and the faults that the host device has built in.
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,8 @@ struct FaultyOptions {
   std::uint64_t seed = 1;          ///< of the faults injected at a rate
   bool quarantine = true;          ///< freed memory is kept and watched
   std::uint64_t memory_limit = 0;  ///< bytes of device memory; 0: none but the device's own
+  std::function<std::size_t(Graph)> count_nodes =
+      {};  ///< for node_count(), which no device tells of an exec
 };
 
 /// Passes every call on to `inner` unless a fault was ordered for it: before it, after it, or for
@@ -46,6 +49,8 @@ class FaultyDevice final : public Device {
   /// A graph that the test captured by itself: it goes with this device too.
   void adopt(Graph graph);
   [[nodiscard]] std::vector<Stream> streams() const;
+  [[nodiscard]] std::size_t node_count(Exec exec) const;  ///< 0 for an exec that is gone
+  [[nodiscard]] std::size_t live_graphs() const;          ///< adopted ones included
   [[nodiscard]] std::size_t live_execs() const;
   [[nodiscard]] std::size_t live_events() const;
   [[nodiscard]] std::uint64_t allocated_bytes() const;  ///< device memory, without the guards
@@ -127,6 +132,7 @@ class FaultyDevice final : public Device {
   std::set<Event> events_;
   std::set<Graph> graphs_;
   std::set<Exec> execs_;
+  std::map<Exec, std::size_t> nodes_;  // of each exec, if they are counted
   std::mutex violations_mutex_;
   std::vector<std::string> violations_;
   std::mutex window_mutex_;

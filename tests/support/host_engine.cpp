@@ -49,6 +49,9 @@ class HostEngine final : public Engine {
     return host_->rewrite_producer(exec, node, call);
   }
 
+  std::size_t node_count(Exec exec) const override { return host_->node_count(exec); }
+  HostDevice* host() override { return host_.get(); }
+
   bool run_one() override { return host_->run_one(); }
   void run_until_idle() override { host_->run_until_idle(); }
 
@@ -56,6 +59,7 @@ class HostEngine final : public Engine {
   std::uint64_t calls(Call call) const override { return host_->calls(call); }
   std::uint64_t calls() const override { return host_->calls(); }
   std::uint64_t calls_after_loss() const override { return host_->calls_after_loss(); }
+  std::size_t live_graphs() const override { return host_->live_graphs(); }
   std::size_t live_execs() const override { return host_->live_execs(); }
   std::size_t live_events() const override { return host_->live_events(); }
   std::size_t live_allocations() const override { return host_->live_allocations() - tensors_; }

@@ -40,17 +40,17 @@ TEST(GateFaults, A7_AFailureOfAnyCallCostsAtMostRecordsThatWereCountedShort) {
           SCOPED_TRACE(std::string(to_string(call)) + " " + to_string(mode) + " after " +
                        std::to_string(skip));
           Rig rig(options_for(tier));
-          rig.host->faults().fail_next(call, 2, mode, skip);
+          rig.engine->faults().fail_next(call, 2, mode, skip);
           // The owner's own instantiation is not the gate's: let it pass.
           if (call == Call::instantiate) {
-            rig.host->faults().clear();
-            rig.host->faults().fail_next(call, 2, mode, skip + 1);
+            rig.engine->faults().clear();
+            rig.engine->faults().fail_next(call, 2, mode, skip + 1);
           }
           const Captured captured = rig.capture_all();
           const auto graph = rig.bind(captured);
           EXPECT_EQ(graph->hooks(), rig.all());
           run_through(rig, *graph);  // fails where a record is wrong, or missing and not counted
-          rig.host->faults().clear();
+          rig.engine->faults().clear();
           EXPECT_EQ(run_through(rig, *graph), 0u) << "the fault is over";
           EXPECT_TRUE(graph->restore().ok());
           EXPECT_EQ(rig.disabled(captured), 0u);
@@ -67,7 +67,7 @@ TEST(GateFaults, A7_AGraphThatCouldNotBeDisabledIsStaleAndTriedAgain) {
   Rig rig(options_for(GateTier::node));
   const Captured captured = rig.capture_all();
   const auto graph = rig.bind(captured);
-  rig.host->faults().fail_next(Call::set_enabled, 1, FaultMode::before, 1);
+  rig.engine->faults().fail_next(Call::set_enabled, 1, FaultMode::before, 1);
   rig.step(*graph, rig.none());
   EXPECT_TRUE(graph->stale());
   EXPECT_EQ(rig.disabled(captured), 3u) << "the others were still tried";
@@ -89,7 +89,7 @@ TEST(GateFaults, A7_ANodeThatCouldNotBeEnabledMakesTheLaunchShort) {
     const Captured captured = rig.capture_all();
     const auto graph = rig.bind(captured);
     ASSERT_TRUE(graph->apply_now(rig.none()).ok());
-    rig.host->faults().fail_next(Call::set_enabled, 1, FaultMode::before, 1);
+    rig.engine->faults().fail_next(Call::set_enabled, 1, FaultMode::before, 1);
     rig.step(*graph, rig.set({0, 2}));
     EXPECT_TRUE(graph->stale());
     EXPECT_EQ(rig.totals().launches_short, 1u);
@@ -105,7 +105,7 @@ TEST(GateFaults, A7_ApplyNowReturnsTheFirstErrorAndTheNextLaunchMakesUpForIt) {
   Rig rig(options_for(GateTier::specialised));
   const Captured captured = rig.capture_all();
   const auto graph = rig.bind(captured);
-  rig.host->faults().fail_next(Call::set_enabled, 2, FaultMode::before, 1);
+  rig.engine->faults().fail_next(Call::set_enabled, 2, FaultMode::before, 1);
   const Status status = graph->apply_now(rig.set({3}));
   EXPECT_EQ(status.code(), Code::device_error);
   EXPECT_NE(status.message().find("cudaError"), std::string::npos);
@@ -122,7 +122,7 @@ TEST(GateFaults, A7_ACallThatFailedButWasCarriedOutIsNotTrusted) {
   Rig rig(options_for(GateTier::node));
   const Captured captured = rig.capture_all();
   const auto graph = rig.bind(captured);
-  rig.host->faults().fail_next(Call::set_enabled, 4, FaultMode::after);
+  rig.engine->faults().fail_next(Call::set_enabled, 4, FaultMode::after);
   EXPECT_FALSE(graph->apply_now(rig.none()).ok());
   EXPECT_EQ(rig.disabled(captured), 4u) << "although the device said that it failed";
   rig.step(*graph, rig.all());
@@ -136,7 +136,7 @@ TEST(GateFaults, A13_ARestoreThatFailedIsFinishedByTheNextLaunch) {
     const Captured captured = rig.capture_all();
     auto graph = rig.bind(captured);
     rig.step(*graph, rig.none());
-    rig.host->faults().fail_next(Call::set_enabled, 2, FaultMode::before);
+    rig.engine->faults().fail_next(Call::set_enabled, 2, FaultMode::before);
     EXPECT_FALSE(graph->restore().ok());
     EXPECT_EQ(rig.disabled(captured), 2u);
     EXPECT_EQ(rig.totals().graphs_stale, 1u);
@@ -161,7 +161,7 @@ TEST(GateFaults, A7_NoCallIsMadeAfterTheDeviceWasLost) {
       const Captured second = rig.capture_all();
       auto graph = rig.bind(first);
       if (call == Call::set_enabled) (void)graph->apply_now(rig.set({1}));
-      rig.host->faults().fail_next(call, 1, FaultMode::sticky, skip);
+      rig.engine->faults().fail_next(call, 1, FaultMode::sticky, skip);
       auto other = rig.bind(second);
       for (int i = 0; i < 8; ++i) {
         EXPECT_NE(graph->prepare(i % 2 ? rig.none() : rig.set({2, 3})), Exec{});
@@ -169,11 +169,11 @@ TEST(GateFaults, A7_NoCallIsMadeAfterTheDeviceWasLost) {
         rig.pump_all();
         (void)graph->apply_now(rig.set({3}));
       }
-      EXPECT_EQ(rig.registry->is_device_lost(), rig.host->faults().lost());
+      EXPECT_EQ(rig.registry->is_device_lost(), rig.engine->faults().lost());
       (void)graph->restore();
       graph.reset();
       other.reset();
-      EXPECT_EQ(rig.host->calls_after_loss(), 0u);
+      EXPECT_EQ(rig.engine->calls_after_loss(), 0u);
     }
   }
 }
@@ -185,12 +185,12 @@ TEST(GateFaults, A7_ALossMetElsewhereSilencesTheGate) {
   rig.step(*graph, rig.set({1}));
   EXPECT_EQ(rig.verify(), 0u);
   rig.registry->device_lost();
-  const std::uint64_t calls = rig.host->calls();
+  const std::uint64_t calls = rig.engine->calls();
   EXPECT_EQ(graph->prepare(rig.all()), captured.exec);
   EXPECT_EQ(graph->apply_now(rig.none()).code(), Code::device_lost);
   EXPECT_EQ(graph->restore().code(), Code::device_lost);
   graph.reset();
-  EXPECT_EQ(rig.host->calls(), calls);
+  EXPECT_EQ(rig.engine->calls(), calls);
 }
 
 }  // namespace

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "device/host/host_device.hpp"
 #include "gate/bound_graph.hpp"
 #include "gate/capture_recorder.hpp"
 #include "gate/registry.hpp"
 #include "plan/wire.hpp"
+#include "support/engine.hpp"
 
 namespace graphtap::testing {
 
@@ -29,7 +29,7 @@ struct RigOptions {
   std::uint32_t settle = 2;
   std::uint64_t budget = 1ull << 40;
   bool manual = true;
-  HostOptions host{HostMode::cooperative, 1, 0.5, true, 0};
+  EngineOptions engine;
 };
 
 /// A captured decoder: for each hook a node that computes its tensor, then its producer.
@@ -49,11 +49,12 @@ struct Launched {
   bool may_lack = false;         // the gate counted the launch as short
 };
 
-/// A model with graphs on the host device, and a lane that drives the gate as the monitor does.
+/// A model with graphs on the device under test, and a lane that drives the gate as the monitor
+/// does.
 class Rig {
  public:
   explicit Rig(const RigOptions& options = {})
-      : options_(options), host(std::make_shared<HostDevice>(options.host)) {
+      : options_(options), engine(make_engine(options.engine)), device(engine->device()) {
     GateOptions gate;
     for (std::size_t i = 0; i < options.hooks; ++i) {
       gate.hook_names.push_back("h" + std::to_string(i));
@@ -62,15 +63,18 @@ class Rig {
     gate.settle_launches = options.settle;
     gate.specialised_budget_bytes = options.budget;
     gate.manual = options.manual;
-    registry = Registry::make(host, std::move(gate));
+    registry = Registry::make(device, std::move(gate));
     make_lane();
   }
   /// Another lane of the same device and registry.
   Rig(const RigOptions& options, Rig& other)
-      : options_(options), host(other.host), registry(other.registry) {
+      : options_(options), engine(other.engine), device(other.device), registry(other.registry) {
     make_lane();
   }
-  ~Rig() { host->faults().clear(); }
+  ~Rig() {
+    engine->faults().clear();
+    if (!engine->cooperative()) engine->run_until_idle();  // kernels that still run count here
+  }
 
   [[nodiscard]] HookSet set(std::initializer_list<HookId> ids) const {
     return HookSet::of(options_.hooks, std::vector<HookId>(ids));
@@ -81,10 +85,10 @@ class Rig {
 
   /// What Lane::produce does while a stream is capturing.
   void produce(HookId hook) {
-    const CaptureState state = host->capture_state(stream).value();
+    const CaptureState state = device->capture_state(stream).value();
     const ProducerId id{hook, recorder.next_ordinal(state, hook), hook};
-    ASSERT_TRUE(host->produce(call(id), stream).ok());
-    recorder.record(*host, state, stream, id, header);
+    ASSERT_TRUE(device->produce(call(id), stream).ok());
+    recorder.record(*device, state, stream, id, header);
   }
   [[nodiscard]] ProducerCall call(const ProducerId& id) const {
     ProducerCall call;
@@ -99,17 +103,18 @@ class Rig {
   /// Captures a graph that fires `hooks` in that order; `before_end` may add nodes.
   Captured capture(std::vector<HookId> hooks, const std::function<void()>& before_end = {}) {
     Captured captured;
-    EXPECT_TRUE(host->begin_capture(stream).ok());
+    EXPECT_TRUE(engine->begin_capture(stream).ok());
     for (const HookId hook : hooks) {
       std::byte* tensor = tensors_ + hook * kPayload;
       EXPECT_TRUE(
-          host->compute(stream, [tensor, hook] { std::memset(tensor, hook + 1, kPayload); }).ok());
+          engine->compute(stream, [tensor, hook] { std::memset(tensor, hook + 1, kPayload); })
+              .ok());
       produce(hook);
     }
-    EXPECT_TRUE(host->compute(stream, [this] { model_runs.fetch_add(1); }).ok());
+    EXPECT_TRUE(engine->compute(stream, [this] { model_runs.fetch_add(1); }).ok());
     if (before_end) before_end();
-    captured.graph = host->end_capture(stream).value();
-    captured.exec = host->instantiate(captured.graph, 0).value();
+    captured.graph = engine->end_capture(stream).value();
+    captured.exec = device->instantiate(captured.graph, 0).value();
     captured.hooks = std::move(hooks);
     return captured;
   }
@@ -138,10 +143,9 @@ class Rig {
     Launched step;
     step.ticket = ++ticket_;
     step.may_lack = may_lack;
-    step.header_image = host->allocate_pinned(header_bytes_).value();
+    step.header_image = device->allocate_pinned(header_bytes_).value();
     const auto slots = static_cast<std::uint32_t>(options_.hooks);
-    const std::uint64_t census = wire::census_bytes(slots);
-    step.frame = host->allocate(census + options_.hooks * wire::record_bytes(kPayload)).value();
+    step.frame = device->allocate(frame_bytes()).value();
     std::memset(step.header_image, 0, header_bytes_);
     const wire::StepHeader plan{step.ticket, reinterpret_cast<std::uintptr_t>(step.frame), kMagic,
                                 slots, 0};
@@ -154,24 +158,26 @@ class Rig {
       if (held.contains(hook)) step.expected.push_back(hook);
     }
     ASSERT_TRUE(
-        host->upload(reinterpret_cast<std::byte*>(header), step.header_image, header_bytes_, stream)
+        device
+            ->upload(reinterpret_cast<std::byte*>(header), step.header_image, header_bytes_, stream)
             .ok());
-    ASSERT_TRUE(host->launch(exec, stream).ok());
-    ASSERT_TRUE(host->close_step(header, stream).ok());
+    ASSERT_TRUE(device->launch(exec, stream).ok());
+    ASSERT_TRUE(device->close_step(header, stream).ok());
     steps_.push_back(std::move(step));
   }
 
   /// Waits for all launches. Every planned record must be there and right, unless its launch was
   /// counted as short. Returns how many were missing.
   std::uint64_t verify() {
-    host->run_until_idle();
+    engine->run_until_idle();
     std::uint64_t missing = 0;
     for (const Launched& step : steps_) {
+      fetch(step);
       for (const HookId hook : step.expected) missing += verify_record(step, hook) ? 0u : 1u;
-      host->free(step.frame);
-      host->free_pinned(step.header_image);
+      device->free(step.frame);
+      device->free_pinned(step.header_image);
     }
-    EXPECT_EQ(host->containment_violations(), 0u);
+    EXPECT_EQ(engine->violations(), std::vector<std::string>{});
     EXPECT_EQ(model_runs.load(), expected_model_runs_ += steps_.size())
         << "a specialised exec lost a node of the model";
     steps_.clear();
@@ -181,20 +187,14 @@ class Rig {
   /// Nodes of the owner's exec that are disabled.
   [[nodiscard]] std::size_t disabled(const Captured& captured, Exec exec = {}) const {
     std::size_t count = 0;
-    for (const Node node : host->nodes(captured.graph)) {
-      const auto on = host->enabled(exec == Exec{} ? captured.exec : exec, node);
+    for (const Node node : engine->nodes(captured.graph)) {
+      const auto on = engine->enabled(exec == Exec{} ? captured.exec : exec, node);
       if (on.ok() && !on.value()) ++count;
     }
     return count;
   }
   /// The producer nodes of a template, in the order of capture.
-  [[nodiscard]] std::vector<Node> producers(Graph graph) const {
-    std::vector<Node> found;
-    for (const Node node : host->nodes(graph)) {
-      if (host->kind(graph, node).value() == NodeKind::producer) found.push_back(node);
-    }
-    return found;
-  }
+  [[nodiscard]] std::vector<Node> producers(Graph graph) const { return engine->producers(graph); }
   void pump_all() {
     while (registry->pump()) {
     }
@@ -204,7 +204,8 @@ class Rig {
   const RigOptions options_;
 
  public:
-  const std::shared_ptr<HostDevice> host;
+  const std::shared_ptr<Engine> engine;
+  const std::shared_ptr<Device> device;
   std::shared_ptr<Registry> registry;
   CaptureRecorder recorder;
   Stream stream{};
@@ -213,18 +214,32 @@ class Rig {
 
  private:
   void make_lane() {
-    stream = host->create_stream().value();
+    stream = device->create_stream().value();
     header_bytes_ = wire::header_bytes(static_cast<std::uint32_t>(options_.hooks), 0);
-    header = reinterpret_cast<wire::StepHeader*>(host->allocate(header_bytes_).value());
-    tensors_ = host->allocate(options_.hooks * kPayload).value();
+    header = reinterpret_cast<wire::StepHeader*>(device->allocate(header_bytes_).value());
+    tensors_ = engine->tensor(options_.hooks * kPayload).value();
   }
   [[nodiscard]] std::uint64_t offset(HookId hook) const {
     return wire::census_bytes(static_cast<std::uint32_t>(options_.hooks)) +
            hook * wire::record_bytes(kPayload);
   }
+  [[nodiscard]] std::uint64_t frame_bytes() const {
+    return wire::census_bytes(static_cast<std::uint32_t>(options_.hooks)) +
+           options_.hooks * wire::record_bytes(kPayload);
+  }
+  /// Copies a step's frame to where the host can read it.
+  void fetch(const Launched& step) {
+    if (fetched_ == nullptr) {
+      fetched_ = device->allocate_pinned(frame_bytes()).value();
+      done_ = device->create_event().value();
+    }
+    ASSERT_TRUE(device->download(fetched_, step.frame, frame_bytes(), stream).ok());
+    ASSERT_TRUE(device->record(done_, stream).ok());
+    ASSERT_TRUE(device->synchronize(done_).ok());
+  }
   bool verify_record(const Launched& step, HookId hook) {
     wire::RecordHead head{};
-    const std::byte* record = step.frame + offset(hook);
+    const std::byte* record = fetched_ + offset(hook);
     std::memcpy(&head, record, sizeof(head));
     if (head.magic == 0) {  // never written
       EXPECT_TRUE(step.may_lack) << "hook " << hook << " did not fire in step " << step.ticket;
@@ -242,6 +257,8 @@ class Rig {
 
   std::uint64_t header_bytes_ = 0;
   std::byte* tensors_ = nullptr;
+  std::byte* fetched_ = nullptr;  // a frame, in pinned memory
+  Event done_{};
   std::vector<Launched> steps_;
   std::uint64_t ticket_ = 0;
   std::uint64_t expected_model_runs_ = 0;

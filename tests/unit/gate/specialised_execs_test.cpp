@@ -22,7 +22,7 @@ class SpecialisedExecsTest : public ::testing::Test {
 
   Rig rig_;
   Captured captured_;
-  std::shared_ptr<GateDevice> device_ = std::make_shared<GateDevice>(rig_.host);
+  std::shared_ptr<GateDevice> device_ = std::make_shared<GateDevice>(rig_.device);
   std::shared_ptr<GateCounters> counters_ = std::make_shared<GateCounters>();
   std::shared_ptr<PrivateClone> clone_;
   std::unique_ptr<SpecialisedExecs> execs_;
@@ -33,14 +33,14 @@ TEST_F(SpecialisedExecsTest, A13_AGraphClosedWhileItsExecIsBuiltDestroysIt) {
   auto job = execs_->take_job();
   ASSERT_TRUE(job.has_value());
   execs_->close();
-  EXPECT_EQ(rig_.host->live_graphs(), 2u) << "the job still builds from the clone";
+  EXPECT_EQ(rig_.engine->live_graphs(), 2u) << "the job still builds from the clone";
   const Exec exec = job->clone->build(job->set).value();
   execs_->publish(job->set, exec, 100);
-  EXPECT_EQ(rig_.host->live_execs(), 1u);
+  EXPECT_EQ(rig_.engine->live_execs(), 1u);
   EXPECT_EQ(counters_->specialised_execs, 0u);
   EXPECT_EQ(counters_->specialised_bytes, 0u);
   job.reset();
-  EXPECT_EQ(rig_.host->live_graphs(), 1u) << "and the clone goes with it";
+  EXPECT_EQ(rig_.engine->live_graphs(), 1u) << "and the clone goes with it";
   EXPECT_EQ(execs_->choose(rig_.none()).exec, Exec{});
   EXPECT_FALSE(execs_->choose(rig_.none()).wants_job);
 }
@@ -79,7 +79,7 @@ TEST_F(SpecialisedExecsTest, ASetThatWasEvictedHasToSettleAgain) {
   (void)execs_->choose(rig_.all());
   EXPECT_EQ(execs_->evictable().bytes, 100u);
   execs_->evict_oldest();
-  EXPECT_EQ(rig_.host->live_execs(), 1u);
+  EXPECT_EQ(rig_.engine->live_execs(), 1u);
   EXPECT_FALSE(execs_->choose(rig_.set({1})).wants_job);
   EXPECT_TRUE(execs_->choose(rig_.set({1})).wants_job);
 }

@@ -76,12 +76,13 @@ TEST(Switching, A4_AtNextLaunchTouchesAGraphOnlyWhenItIsLaunched) {
 
 TEST(Switching, A4_NowFlipsEveryBoundExecBeforeItReturns) {
   for (const GateTier tier : {GateTier::node, GateTier::specialised}) {
-    Rig rig(with_tier(tier));
+    RigOptions options = with_tier(tier);
+    options.engine.advance = 0.1;
+    Rig rig(options);
     const Captured a = rig.capture_all();
     const Captured b = rig.capture({0, 2});
     const auto graph_a = rig.bind(a);
     const auto graph_b = rig.bind(b);
-    rig.host->set_advance(0.1);
     for (int i = 0; i < 6; ++i) rig.step(*graph_a, rig.all());  // in flight while it is flipped
     rig.registry->begin_change();
     for (const auto& graph : rig.registry->graphs(0)) {
@@ -107,8 +108,8 @@ TEST(Switching, A4_TheSoftTierNeverTouchesAGraphObject) {
   for (int i = 0; i < 20; ++i) rig.step(*graph, i % 2 ? rig.none() : rig.set({1}));
   EXPECT_FALSE(rig.registry->pump());
   EXPECT_TRUE(graph->restore().ok());
-  EXPECT_EQ(rig.host->calls(Call::set_enabled), 0u);
-  EXPECT_EQ(rig.host->calls(Call::clone), 0u);
+  EXPECT_EQ(rig.engine->calls(Call::set_enabled), 0u);
+  EXPECT_EQ(rig.engine->calls(Call::clone), 0u);
   EXPECT_EQ(rig.verify(), 0u);
 }
 
@@ -116,7 +117,7 @@ TEST(Switching, A4_TheAutomaticPathLeavesNodesAlone) {
   Rig rig(with_tier(GateTier::specialised));
   const auto graph = rig.bind(rig.capture_all());
   for (int i = 0; i < 30; ++i) rig.step(*graph, i % 3 ? rig.none() : rig.set({1}));
-  EXPECT_EQ(rig.host->calls(Call::set_enabled), 0u);
+  EXPECT_EQ(rig.engine->calls(Call::set_enabled), 0u);
   EXPECT_EQ(rig.verify(), 0u);
 }
 
@@ -124,8 +125,8 @@ TEST(Switching, A5_IdsSwappedInNodesSinceAreFoundAtBinding) {
   Rig rig;
   const Captured captured = rig.capture_all();
   const std::vector<Node> nodes = rig.producers(captured.graph);
-  ASSERT_TRUE(rig.host->rewrite_producer(captured.graph, nodes[1], rig.call({2, 0, 2})).ok());
-  ASSERT_TRUE(rig.host->rewrite_producer(captured.graph, nodes[2], rig.call({1, 0, 1})).ok());
+  ASSERT_TRUE(rig.engine->rewrite_producer(captured.graph, nodes[1], rig.call({2, 0, 2})).ok());
+  ASSERT_TRUE(rig.engine->rewrite_producer(captured.graph, nodes[2], rig.call({1, 0, 1})).ok());
   const auto graph = rig.bind(captured);
   EXPECT_EQ(graph->hooks(), rig.all());
   EXPECT_EQ(graph->managed(), rig.set({0, 3}));
@@ -141,7 +142,7 @@ TEST(Switching, A5_IdsSwappedInNodesSinceAreFoundAtBinding) {
 
 TEST(Switching, A8_OneDoubtfulProducerMakesItsHookUnmanagedButCaptured) {
   Rig rig(with_tier(GateTier::node));
-  rig.host->faults().fail_next(Call::inspect, 1, FaultMode::before, 2);
+  rig.engine->faults().fail_next(Call::inspect, 1, FaultMode::before, 2);
   const Captured captured = rig.capture_all();
   const auto graph = rig.bind(captured);
   EXPECT_EQ(graph->hooks(), rig.all());
@@ -156,7 +157,7 @@ TEST(Switching, A8_OneDoubtfulProducerMakesItsHookUnmanagedButCaptured) {
 
 TEST(Switching, A8_AHookWithOneVerifiedAndOneDoubtfulProducerIsUnmanagedAsAWhole) {
   Rig rig(with_tier(GateTier::node));
-  rig.host->faults().fail_next(Call::captured_tail, 1, FaultMode::before, 1);
+  rig.engine->faults().fail_next(Call::captured_tail, 1, FaultMode::before, 1);
   const Captured captured = rig.capture({0, 0, 1});
   const auto graph = rig.bind(captured);
   EXPECT_EQ(graph->managed(), rig.set({1}));
@@ -205,15 +206,15 @@ TEST(Switching, A13_RestoreEnablesEveryNodeAndTheGraphKeepsReplaying) {
     Rig rig(with_tier(tier));
     const Captured captured = rig.capture_all();
     const auto graph = rig.bind(captured);
-    const std::size_t graphs_before = rig.host->live_graphs();
+    const std::size_t graphs_before = rig.engine->live_graphs();
     for (int i = 0; i < 4; ++i) rig.step(*graph, rig.none());
     rig.pump_all();
     ASSERT_TRUE(graph->apply_now(rig.set({1})).ok());
     ASSERT_EQ(rig.disabled(captured), 3u);
     EXPECT_TRUE(graph->restore().ok());
     EXPECT_EQ(rig.disabled(captured), 0u);
-    EXPECT_EQ(rig.host->live_execs(), 1u) << "only the owner's is left";
-    EXPECT_EQ(rig.host->live_graphs(), graphs_before - (tier == GateTier::specialised ? 1 : 0));
+    EXPECT_EQ(rig.engine->live_execs(), 1u) << "only the owner's is left";
+    EXPECT_EQ(rig.engine->live_graphs(), graphs_before - (tier == GateTier::specialised ? 1 : 0));
     EXPECT_EQ(rig.totals().graphs_bound, 0u);
     EXPECT_EQ(rig.totals().nodes_bound, 0u);
     EXPECT_EQ(rig.totals().specialised_bytes, 0u);
@@ -252,14 +253,14 @@ TEST(Switching, A15_AReconfigurationMakesNoCallAndDoesNotGrowWithTheGraphs) {
   for (int i = 0; i < 64; ++i) graphs.push_back(rig.bind(rig.capture_all()));
   for (const auto& graph : graphs) (void)graph->prepare(rig.set({1}));
   const std::uint64_t version = rig.registry->version();
-  const std::uint64_t calls = rig.host->calls();
+  const std::uint64_t calls = rig.engine->calls();
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(rig.registry->version(), version);
     for (const auto& graph : graphs) (void)graph->prepare(rig.set({1}));
   }
-  EXPECT_EQ(rig.host->calls(), calls) << "an unchanged set costs no device call";
+  EXPECT_EQ(rig.engine->calls(), calls) << "an unchanged set costs no device call";
   (void)graphs[5]->prepare(rig.set({2}));
-  EXPECT_EQ(rig.host->calls(), calls + 2) << "only the graph that is launched catches up";
+  EXPECT_EQ(rig.engine->calls(), calls + 2) << "only the graph that is launched catches up";
 }
 
 TEST(Switching, A16_AGraphWhoseOwnerSaysThatItIsGoneIsLeftAlone) {
@@ -276,18 +277,18 @@ TEST(Switching, A16_AGraphWhoseOwnerSaysThatItIsGoneIsLeftAlone) {
   ASSERT_TRUE(graph->apply_now(rig.set({1})).ok());
   EXPECT_EQ(rig.verify(), 0u);
   current = {};
-  rig.host->destroy_exec(captured.exec);
-  rig.host->destroy_graph(captured.graph);
-  const std::uint64_t switched = rig.host->calls(Call::set_enabled);
+  rig.device->destroy_exec(captured.exec);
+  rig.device->destroy_graph(captured.graph);
+  const std::uint64_t switched = rig.engine->calls(Call::set_enabled);
   EXPECT_EQ(graph->prepare(rig.all()), Exec{});
   EXPECT_TRUE(graph->gone());
-  EXPECT_EQ(rig.host->live_execs(), 0u) << "ours went with it";
-  EXPECT_EQ(rig.host->live_graphs(), 0u);
+  EXPECT_EQ(rig.engine->live_execs(), 0u) << "ours went with it";
+  EXPECT_EQ(rig.engine->live_graphs(), 0u);
   current = captured.exec;
   EXPECT_EQ(graph->prepare(rig.all()), Exec{}) << "what is gone does not come back";
   EXPECT_TRUE(graph->apply_now(rig.none()).ok());
   EXPECT_TRUE(graph->restore().ok());
-  EXPECT_EQ(rig.host->calls(Call::set_enabled), switched) << "its handles are not used any more";
+  EXPECT_EQ(rig.engine->calls(Call::set_enabled), switched) << "its handles are not used any more";
 }
 
 TEST(Switching, A16_TheReasonIsReportedWhileTheHandleIsHeld) {
@@ -310,7 +311,7 @@ TEST(Switching, A16_AFreedTemplateLeavesTheSoftGate) {
   Captured captured = rig.capture_all();
   const auto graph =
       rig.registry->bind({0, Graph{}, captured.exec, {}, rig.recorder.take(captured.graph)});
-  rig.host->destroy_graph(captured.graph);
+  rig.device->destroy_graph(captured.graph);
   EXPECT_EQ(graph->hooks(), rig.all());
   EXPECT_TRUE(graph->managed().empty());
   EXPECT_EQ(rig.totals().unmanaged.size(), 4u);
@@ -340,13 +341,13 @@ TEST(Switching, A7_AReplacedExecIsNoticedAndBroughtUpToDate) {
   const auto graph = rig.bind(captured, options);
   rig.step(*graph, rig.set({1}));
   EXPECT_EQ(rig.verify(), 0u);
-  rig.host->destroy_exec(captured.exec);
-  current = rig.host->instantiate(captured.graph, 0).value();
+  rig.device->destroy_exec(captured.exec);
+  current = rig.device->instantiate(captured.graph, 0).value();
   EXPECT_EQ(rig.step(*graph, rig.set({1})), current);
   EXPECT_EQ(rig.disabled(captured, current), 3u) << "all its nodes were enabled when it was made";
   EXPECT_EQ(rig.totals().execs_replaced, 1u);
-  rig.host->destroy_exec(current);
-  current = rig.host->instantiate(captured.graph, 0).value();
+  rig.device->destroy_exec(current);
+  current = rig.device->instantiate(captured.graph, 0).value();
   EXPECT_TRUE(graph->restore().ok());
   EXPECT_EQ(rig.totals().switch_errors, 0u) << "the exec that went is not touched";
   EXPECT_EQ(rig.verify(), 0u);

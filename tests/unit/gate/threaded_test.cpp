@@ -15,7 +15,7 @@ RigOptions threaded() {
   RigOptions options;
   options.settle = 2;
   options.manual = false;
-  options.host = {HostMode::threaded, 1, 0.5, true, 0};
+  options.engine.threaded = true;
   return options;
 }
 
@@ -129,7 +129,7 @@ TEST(GateThreaded, TheHelperThreadBuildsAndTheLaunchesTakeItUp) {
     exec = rig.step(*graph, rig.none());
     std::this_thread::yield();
   }
-  EXPECT_EQ(rig.host->node_count(exec), rig.host->node_count(captured.exec) - 4);
+  EXPECT_EQ(rig.engine->node_count(exec), rig.engine->node_count(captured.exec) - 4);
   EXPECT_EQ(rig.verify(), 0u);
 }
 
@@ -146,8 +146,8 @@ TEST(GateThreaded, ClosingWhileTheHelperBuildsLeavesNothingBehind) {
     }
     rig.registry->close();
     graph.reset();
-    EXPECT_EQ(rig.host->live_execs(), 1u);
-    EXPECT_EQ(rig.host->live_graphs(), 1u);
+    EXPECT_EQ(rig.engine->live_execs(), 1u);
+    EXPECT_EQ(rig.engine->live_graphs(), 1u);
     EXPECT_EQ(rig.totals().specialised_bytes, 0u);
   }
 }
