@@ -9,6 +9,7 @@ readonly sources=(
   CMakeLists.txt cmake include
   src/base src/hooks src/plan src/device src/gate src/sinks src/drain src/monitor
   bench/cuda examples/cuda_decode tests/gpu tests/support tests/property
+  tests/unit/device tests/unit/gate tests/unit/monitor  # those written for any device
   scripts/gpu_test.sh
 )
 list() {

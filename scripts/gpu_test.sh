@@ -5,7 +5,7 @@
 # The last line is "N passed, N failed". When all four stages have passed on the same sources, in one call or in
 # several, STAMP there holds the hash of those sources (./run gpu-stamp); otherwise STAMP.failed says why not.
 #   --out DIR   a further place for the results, the stamp, the summary and the logs
-#   --seeds N   random schedules a property test runs (default 2000; a few under compute-sanitizer)
+#   --seeds N   random schedules a property test runs (default: its own choice, 2000; a few under compute-sanitizer)
 #   --force     benchmarks and stamp even though a test failed (the stamp is then STAMP.failed)
 # Reports and logs lie in test-out/gpu/. No network is needed; for packages see ./run pack-deps.
 set -euo pipefail
@@ -16,20 +16,23 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 # dash for the seeds leaves it out. Left out of all: what takes all memory, and what breaks the device on purpose.
 readonly never='*OutOfMemory*:*StickyError*:*DeathTest*'
 readonly sanitizer_table="
-memcheck   gpu_*          20  -$never
-racecheck  gpu_*           5  -$never
-initcheck  gpu_*           5  -$never
-synccheck  gpu_*           5  -$never
-memcheck   gpu_schedules  30  *
-racecheck  gpu_schedules  10  *
-initcheck  gpu_schedules  10  *
-synccheck  gpu_schedules  10  *
+memcheck   gpu_*          30  -$never
+racecheck  gpu_*          10  -$never
+initcheck  gpu_*          10  -$never
+synccheck  gpu_*          10  -$never
+memcheck   gpu_producer  300  -$never
+racecheck  gpu_producer  200  -$never
+initcheck  gpu_producer  200  -$never
+synccheck  gpu_producer  200  -$never
+racecheck  gpu_threads     -  thousands of steps with host functions in the stream; memcheck runs it
+initcheck  gpu_threads     -
+synccheck  gpu_threads     -
 "
 readonly all_stages=(build test sanitize bench)
-declare -rA limits=([build]=300 [test]=240 [sanitize]=420 [bench]=300)  # seconds a stage may take
+declare -rA limits=([build]=300 [test]=420 [sanitize]=540 [bench]=420)  # seconds a stage may take
 readonly sanitizers_at_once=${GRAPHTAP_SANITIZERS:-4}
 
-results=$root/bench/results/h200 copy_to="" seeds=${GRAPHTAP_SEEDS:-2000} force=false stages=()
+results=$root/bench/results/h200 copy_to="" seeds=${GRAPHTAP_SEEDS:-} force=false stages=()
 while (($#)); do
   case $1 in
     --out) copy_to=${2:?--out needs a folder}; shift ;;
@@ -109,7 +112,9 @@ stage_build() {
 stage_test() {
   [[ -n $(binaries tests/gpu 'gpu_*') ]] || { say "   there are no gpu_* tests in $dir"; return 1; }
   (cd "$dir" && ctest --show-only=json-v1 -R '^gpu_') >"$out/test/tests.json"
-  (cd "$dir" && GRAPHTAP_SEEDS=$seeds GTEST_OUTPUT="xml:$out/test/" timeout -k 10 "$(left)" ctest -R '^gpu_' -j1 \
+  local set_seeds=(env -u GRAPHTAP_SEEDS)
+  [[ -z $seeds ]] || set_seeds=(env GRAPHTAP_SEEDS="$seeds")
+  (cd "$dir" && GTEST_OUTPUT="xml:$out/test/" "${set_seeds[@]}" timeout -k 10 "$(left)" ctest -R '^gpu_' -j1 \
       --output-on-failure --test-output-size-passed 100000 --output-junit "$out/test/junit.xml") 2>&1 |
     tee "$out/test/log" | grep -E '^ *[0-9]+/[0-9]+ Test ' >&2 || true
   [[ -f $out/test/junit.xml ]] || { say "   ctest did not end: $out/test/log"; return 1; }
@@ -174,6 +179,13 @@ stage_bench() {
     ((ran += 1))
   done
   ((ran)) || { say "   there are no benchmarks in $dir"; return 1; }
+  # Statistics must follow from the samples; missed targets are shown, and are no failure.
+  if one check_results 60 python3 "$root/bench/cuda/check_results.py" --stamp "$stamp" "$results"; then
+    counted 1 0
+  else
+    counted 0 1
+  fi
+  grep -E '^ +(PASS|MISS)' "$out/bench/check_results.log" >&2 || true
 }
 
 # run_stage STAGE: its counts go to a file with the stamp, so that calls of one stage each add up.
@@ -210,7 +222,7 @@ write_stamp() {
       fi
     done
     nvidia-smi --query-gpu=name,uuid,driver_version --format=csv,noheader 2>/dev/null || echo "no GPU"
-    echo "stamp $stamp, $(date -u +%FT%TZ), $seeds schedules a property test"
+    echo "stamp $stamp, $(date -u +%FT%TZ)${seeds:+, $seeds schedules a property test}"
   } >"$results/summary.txt"
   for stage in "${all_stages[@]}"; do passed_here "$stage" || why+=("$stage"); done
   rm -f "$results/STAMP" "$results/STAMP.failed"
