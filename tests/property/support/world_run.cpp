@@ -97,8 +97,8 @@ void World::finish() {
         (void)device_->launch(graph->exec, lane.stream);
       }
     }
-    engine_->run_until_idle();
   }
+  engine_->run_until_idle();
   lanes_.clear();
   for (std::size_t call = 0; call < kCalls; ++call) {
     for (std::size_t mode = 0; mode < kFaultModes; ++mode) {
