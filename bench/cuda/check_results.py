@@ -152,6 +152,7 @@ def check_file(data, stamp=None):
     need(isinstance(data, dict), "not an object")
     name = data.get("benchmark")
     need(name in BENCHMARKS, f"unknown benchmark {name}")
+    need("error" not in data, f"the run failed: {data.get('error')}")
     environment = data.get("environment")
     need(isinstance(environment, dict), "lacks environment")
     for key in ENVIRONMENT:

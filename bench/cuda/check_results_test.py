@@ -129,6 +129,7 @@ class Refuses(unittest.TestCase):
             set_at(("results", 0, "name"), "another"),
             set_at(("targets", 0, "statistic"), "mean"),
             set_at(("results",), []),
+            set_at(("error",), "out of memory"),
         ])
 
 

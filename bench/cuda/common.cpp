@@ -272,7 +272,16 @@ int run(int argc, char** argv, const char* benchmark, const char* about,
   try {
     const Stopwatch watch;
     Report report(benchmark, settings);
-    body(report, settings);
+    try {
+      body(report, settings);
+    } catch (const std::exception& error) {
+      // What was measured before is kept for whoever looks for the reason; such a file passes no
+      // check.
+      report.extra("error") = error.what();
+      report.write();
+      report.print_table();
+      throw;
+    }
     report.extra("wall_s") = watch.us() / 1e6;
     report.write();
     report.print_table();
