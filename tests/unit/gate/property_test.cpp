@@ -6,6 +6,7 @@
 #include <map>
 
 #include "device/host/random.hpp"
+#include "support/seeds.hpp"
 #include "unit/gate/gate_rig.hpp"
 
 namespace graphtap::testing {
@@ -209,7 +210,8 @@ class Schedule {
 
 TEST(GateProperty, A5_A6_A7_A13_EveryPlannedProducerFiresAndEveryNodeComesBack) {
   std::map<std::string, std::uint64_t> seen;
-  const std::uint64_t schedules = make_engine()->cooperative() ? kSchedules : kSchedulesInRealTime;
+  const std::uint64_t usual = make_engine()->cooperative() ? kSchedules : kSchedulesInRealTime;
+  const std::uint64_t schedules = seeds(usual);
   for (std::uint64_t seed = 1; seed <= schedules; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Schedule(seed, seen).run();
@@ -217,6 +219,7 @@ TEST(GateProperty, A5_A6_A7_A13_EveryPlannedProducerFiresAndEveryNodeComesBack) 
   }
   for (const auto& [what, count] : seen) {
     std::printf("%12llu  %s\n", static_cast<unsigned long long>(count), what.c_str());
+    if (schedules < usual) continue;
     EXPECT_GT(count, 0u) << what << " never happened";
   }
 }

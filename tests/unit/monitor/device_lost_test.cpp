@@ -1,6 +1,7 @@
 // A sticky error at each kind of call: the engine goes on, everything is accounted for, nobody calls again.
 #include <gtest/gtest.h>
 
+#include "support/seeds.hpp"
 #include "unit/monitor/monitor_rig.hpp"
 
 namespace graphtap {
@@ -17,7 +18,8 @@ constexpr Call kCallsOfAStep[] = {Call::capture_state, Call::upload,   Call::lau
 
 TEST(DeviceLost, NoCallIsMadeAfterItAndEverythingIsAccountedFor) {
   std::map<Call, int> lost_by;
-  for (std::uint64_t seed = 1; seed <= 220; ++seed) {
+  constexpr std::uint64_t kUsual = 220;
+  for (std::uint64_t seed = 1; seed <= testing::seeds(kUsual); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const Call call = kCallsOfAStep[seed % std::size(kCallsOfAStep)];
@@ -68,6 +70,7 @@ TEST(DeviceLost, NoCallIsMadeAfterItAndEverythingIsAccountedFor) {
     EXPECT_EQ(rig.engine->live_events(), events) << "no event is destroyed on a lost device";
     EXPECT_EQ(rig.engine->allocated_bytes(), memory) << "no device memory is freed on a lost device";
   }
+  if (testing::seeds(kUsual) < kUsual) return;
   for (const Call call : kCallsOfAStep) EXPECT_GT(lost_by[call], 1) << to_string(call);
 }
 

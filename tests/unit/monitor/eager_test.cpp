@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "support/seeds.hpp"
 #include "unit/monitor/monitor_rig.hpp"
 
 namespace graphtap {
@@ -126,7 +127,8 @@ TEST(GraphStep, A4_A6_TheExecIsChosenByThePlansSetAndNotByTheDesiredOne) {
 // The heart of A12: whatever the sizes, each wanted row comes exactly once, and no other.
 TEST(Eager, A12_AStepLargerThanTheRingComesInPiecesAndHonoursTheGates) {
   int parts = 0, pieces = 0, gathered = 0;
-  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+  constexpr std::uint64_t kUsual = 120;
+  for (std::uint64_t seed = 1; seed <= testing::seeds(kUsual); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     RigOptions options;
@@ -191,6 +193,7 @@ TEST(Eager, A12_AStepLargerThanTheRingComesInPiecesAndHonoursTheGates) {
         << "lossless, and every row fits";
     EXPECT_EQ(rig.monitor->stats().steps_planned, rig.monitor->stats().steps_delivered);
   }
+  if (testing::seeds(kUsual) < kUsual) return;
   EXPECT_GT(parts, 300);
   EXPECT_GT(pieces, 600);
   EXPECT_GT(gathered, 50);

@@ -1,6 +1,7 @@
 // Side streams that produce, and lanes whose steps change streams. The scheduler decides which stream moves.
 #include <gtest/gtest.h>
 
+#include "support/seeds.hpp"
 #include "unit/monitor/monitor_rig.hpp"
 
 namespace graphtap {
@@ -20,7 +21,7 @@ void join(Rig& rig, Stream from, Stream to) {
 }
 
 TEST(Streams, AnEagerStepEndsWhenEveryStreamThatProducedHasEnded) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= testing::seeds(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RigOptions options;
     options.seed = seed;
@@ -45,7 +46,7 @@ TEST(Streams, AnEagerStepEndsWhenEveryStreamThatProducedHasEnded) {
 
 // The side stream forked before the step began: only our own wait puts it behind the upload of the row lists.
 TEST(Streams, I1_GatheringOnASideStreamWaitsForTheRowLists) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= testing::seeds(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RigOptions options;
     options.seed = seed;
@@ -83,7 +84,7 @@ TEST(Streams, I1_GatheringOnASideStreamWaitsForTheRowLists) {
 }
 
 TEST(Streams, ALanesStepsMayEachUseAnotherStream) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= testing::seeds(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     RigOptions options;
@@ -118,7 +119,7 @@ TEST(Streams, ALanesStepsMayEachUseAnotherStream) {
 
 // The engine does not order its streams at all: the lane alone keeps headers and frames of one step together.
 TEST(Streams, I1_TheLaneOrdersItsStepsEvenIfTheEngineDoesNot) {
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  for (std::uint64_t seed = 1; seed <= testing::seeds(100); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     RigOptions options;
