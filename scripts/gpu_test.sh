@@ -16,21 +16,18 @@ source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 # dash for the seeds leaves it out. Left out of all: what takes all memory, and what breaks the device on purpose.
 readonly never='*OutOfMemory*:*StickyError*:*DeathTest*'
 readonly sanitizer_table="
-memcheck   gpu_*          30  -$never
-racecheck  gpu_*          10  -$never
-initcheck  gpu_*          10  -$never
-synccheck  gpu_*          10  -$never
-memcheck   gpu_producer  300  -$never
-racecheck  gpu_producer  200  -$never
-initcheck  gpu_producer  200  -$never
-synccheck  gpu_producer  200  -$never
-racecheck  gpu_threads     -  thousands of steps with host functions in the stream; memcheck runs it
-initcheck  gpu_threads     -
-synccheck  gpu_threads     -
+memcheck   gpu_*          15  -$never
+racecheck  gpu_*           5  -$never
+initcheck  gpu_*           5  -$never
+synccheck  gpu_*           5  -$never
+memcheck   gpu_producer  150  -$never
+racecheck  gpu_producer   80  -$never
+initcheck  gpu_producer   80  -$never
+synccheck  gpu_producer   80  -$never
 "
 readonly all_stages=(build test sanitize bench)
 declare -rA limits=([build]=300 [test]=420 [sanitize]=540 [bench]=420)  # seconds a stage may take
-readonly sanitizers_at_once=${GRAPHTAP_SANITIZERS:-4}
+readonly sanitizers_at_once=${GRAPHTAP_SANITIZERS:-8}
 
 results=$root/bench/results/h200 copy_to="" seeds=${GRAPHTAP_SEEDS:-} force=false stages=()
 while (($#)); do

@@ -12,8 +12,9 @@ class Device;  // src/device/device.hpp
 struct CudaOptions {
   int device = 0;  ///< CUDA's ordinal, after CUDA_VISIBLE_DEVICES
   /// Bytes of a source that a producer in a graph may read while it still waits for its plan. Saves one memory
-  /// latency when the hook is on; read in vain when it is off. 0: the plan always comes first.
-  std::uint64_t speculative_bytes = 2u << 20;
+  /// latency when the hook is on; read in vain when it is off. 0: the plan always comes first. (H200, 512 KiB a hook:
+  /// 0.2 µs less when on, 0.4 µs more when off.)
+  std::uint64_t speculative_bytes = 512u << 10;
 };
 
 /// The GPU `options.device`, in its primary context (the one that the CUDA runtime and PyTorch use). The handles that

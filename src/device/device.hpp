@@ -69,13 +69,14 @@ class Device {
   virtual Result<bool> query(Event event) = 0;    // complete?
   virtual Status synchronize(Event event) = 0;    // blocks the host
 
-  // Work in stream order.
+  // Work in stream order. An upload may read `pinned` at once or when its turn in the stream comes.
   virtual Status upload(std::byte* device, const std::byte* pinned, std::size_t bytes, Stream stream) = 0;
   virtual Status download(std::byte* pinned, const std::byte* device, std::size_t bytes,
                           Stream stream) = 0;
   /// Ends a graph step: copies the header's census to the start of its frame (if the header is ON), then
-  /// sets ticket = 0. One operation; the header is OFF for everything behind it in the stream.
-  virtual Status close_step(wire::StepHeader* header, Stream stream) = 0;
+  /// sets ticket = 0. One operation; the header is OFF for everything behind it in the stream. `slots` is the number
+  /// that every upload to this header says.
+  virtual Status close_step(wire::StepHeader* header, std::uint32_t slots, Stream stream) = 0;
   /// Launches the producer, or adds it to the graph being captured.
   virtual Status produce(const ProducerCall& call, Stream stream) = 0;
 

@@ -37,7 +37,7 @@ LaneCore::LaneCore(std::shared_ptr<MonitorCore> core, std::uint32_t index, std::
 LaneCore::~LaneCore() {
   // No later step will turn the header OFF. Graphs that keep replaying may then still write: their frames stay.
   if ((header_on_ || header_in_doubt_) && !core_->lost()) {
-    if (const Status status = core_->device->close_step(header(), last_stream_); !status.ok()) {
+    if (const Status status = core_->device->close_step(header(), core_->table.slots(), last_stream_); !status.ok()) {
       note(status);
     }
   }
@@ -172,7 +172,7 @@ void LaneCore::clear_header(Stream stream) {
     note(status);
     return;
   }
-  if (const Status status = core_->device->close_step(header(), stream); !status.ok()) {
+  if (const Status status = core_->device->close_step(header(), core_->table.slots(), stream); !status.ok()) {
     note(status);
     return;
   }
@@ -286,7 +286,7 @@ void LaneCore::end(std::shared_ptr<StepPlan> plan, Stream stream) {
   // A step without a frame did not touch the header, and its stream may be capturing.
   if (header_on_ && plan->frames[0].loan && !core_->lost()) {
 #if !defined(GRAPHTAP_BUG_header_left_on)
-    if (const Status status = core_->device->close_step(header(), stream); !status.ok()) {
+    if (const Status status = core_->device->close_step(header(), core_->table.slots(), stream); !status.ok()) {
       note(status);
       plan->frames[0].fail(reason_for(status));  // its census is not there to be checked
       header_in_doubt_ = true;

@@ -85,7 +85,7 @@ TEST_P(Pdl, A1_GraphsWithProgrammaticEdges) {
   model.bind(graph, "pdl");
   EXPECT_TRUE(model.monitor->stats().unmanaged.empty());
   walk_sets(model, graph);
-  for (int i = 0; i < 200; ++i) {  // many sets, each for one launch
+  for (int i = 0; i < times(200); ++i) {  // many sets, each for one launch
     std::uint64_t random = static_cast<std::uint64_t>(i);
     ASSERT_TRUE(model.monitor->enable(model.random_set(random), Apply::now).ok());
     model.step(graph, model.streams[0]);

@@ -19,7 +19,7 @@ TEST(Life, RingResizedAndMonitorDetachedWhileGraphsReplay) {
   ModelGraph graph = model.capture(model.all_hooks());
   model.bind(graph, "decode");
   std::uint64_t random = 11;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < times(200); ++i) {
     model.step(graph, model.streams[0]);
     model.raw_launch(graph, model.streams[0]);
     if (i % 20 == 0) {
@@ -43,7 +43,7 @@ TEST(Life, RingResizedAndMonitorDetachedWhileGraphsReplay) {
   model.lane.reset();
   model.monitor.reset();
   const int at_end = replays;
-  while (replays < at_end + 500) std::this_thread::yield();
+  while (replays < at_end + times(500)) std::this_thread::yield();
   stop = true;
   engine.join();
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);

@@ -22,7 +22,7 @@ TEST_P(InFlight, A4_A6_NewSetBeforeEachOf2000LaunchesAndNothingIsWrong) {
   std::uint64_t random = 7;
   std::vector<cudaEvent_t> ends;
   std::uint64_t deep = 0;
-  constexpr int kLaunches = 2000;
+  const int kLaunches = times(2000);
   constexpr int kDepth = 6;
   HookSet set = model.random_set(random);
   for (int i = 0; i < kLaunches; ++i) {
@@ -41,7 +41,9 @@ TEST_P(InFlight, A4_A6_NewSetBeforeEachOf2000LaunchesAndNothingIsWrong) {
   }
   (void)cudaGetLastError();
   model.expect_all_right();
-  EXPECT_GT(deep, kLaunches / 2u) << "the queue was never deep: the test proves little";
+  if (kLaunches == 2000) {  // a sanitizer runs one launch after another
+    EXPECT_GT(deep, 1000u) << "the queue was never deep: the test proves little";
+  }
   std::printf("%d launches, %llu of them behind %d others; %llu records\n", kLaunches,
               static_cast<unsigned long long>(deep), kDepth, static_cast<unsigned long long>(model.sink->right.load()));
   for (cudaEvent_t end : ends) (void)cudaEventDestroy(end);
@@ -61,7 +63,7 @@ TEST_P(InFlight, A6_24GraphsOf64HooksThroughEveryTransition) {
   for (const HookSet& set : path) {
     ASSERT_TRUE(model.monitor->enable(set).ok());
     // Some graphs skip a change, and meet the next one stale, or doubly stale.
-    for (int i = 0; i < 60; ++i) model.step(graphs[next_random(random) % graphs.size()], model.streams[0]);
+    for (int i = times(60); i > 0; --i) model.step(graphs[next_random(random) % graphs.size()], model.streams[0]);
   }
   for (ModelGraph& graph : graphs) model.step(graph, model.streams[0]);
   model.expect_all_right();
@@ -76,7 +78,7 @@ TEST_P(InFlight, A6_ExecsSwapAcrossStreams) {
   model.bind(graph, "decode");
   std::uint64_t random = 3;
   const std::vector<HookSet> sets{model.monitor->table().none(), set_of(12, {1, 5}), model.monitor->table().all()};
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < times(600); ++i) {
     if (i % 10 == 0) {
       ASSERT_TRUE(model.monitor->enable(sets[static_cast<std::size_t>(i / 10) % 3]).ok());
     }
@@ -84,7 +86,8 @@ TEST_P(InFlight, A6_ExecsSwapAcrossStreams) {
   }
   model.expect_all_right();
   if (GetParam() == GateTier::specialised) {
-    EXPECT_GT(model.monitor->stats().exec_swaps, 0u);
+    // Under a sanitizer there are too few launches for a set to settle.
+    EXPECT_TRUE(model.monitor->stats().exec_swaps > 0 || times(600) < 600);
   }
 }
 
@@ -93,7 +96,7 @@ TEST_P(InFlight, A5_LaunchesThatNobodyPlannedWriteNothing) {
   ModelGraph graph = model.capture(model.all_hooks());
   model.bind(graph, "decode");
   std::uint64_t random = 5;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < times(300); ++i) {
     if (next_random(random) % 4 == 0) {
       ASSERT_TRUE(model.monitor->enable(model.random_set(random), Apply::now).ok());
     }

@@ -195,6 +195,10 @@ Status CudaDevice::synchronize(Event event) {
 
 Status CudaDevice::upload(std::byte* device, const std::byte* pinned, std::size_t bytes, Stream stream) {
   const CurrentDevice current(options_.device);
+  // A step header: by value it is there 0.7 µs sooner.
+  if (fits_argument(device, bytes)) {
+    return to_status(launch_upload(device, pinned, bytes, native(stream)), "cudaLaunchKernel");
+  }
   return to_status(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, native(stream)), "cudaMemcpyAsync");
 }
 
@@ -203,9 +207,9 @@ Status CudaDevice::download(std::byte* pinned, const std::byte* device, std::siz
   return to_status(cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, native(stream)), "cudaMemcpyAsync");
 }
 
-Status CudaDevice::close_step(wire::StepHeader* header, Stream stream) {
+Status CudaDevice::close_step(wire::StepHeader* header, std::uint32_t slots, Stream stream) {
   const CurrentDevice current(options_.device);
-  return to_status(launch_close_step(header, native(stream)), "cudaLaunchKernel");
+  return to_status(launch_close_step(header, slots, native(stream)), "cudaLaunchKernel");
 }
 
 bool CudaDevice::slot_is_mapped(const ProducerCall& call) const {
@@ -222,7 +226,7 @@ Status CudaDevice::produce(const ProducerCall& call, Stream stream) {
   if (Status status = validate(call); !status.ok()) return status;
   LaunchShape shape;
   shape.speculative_bytes = options_.speculative_bytes;
-  shape.most_blocks = 8 * processors_;
+  shape.most_blocks = 16 * processors_;
   shape.slot_is_mapped = call.header != nullptr && slot_is_mapped(call);
   const CurrentDevice current(options_.device);
   return to_status(launch_producer(call, shape, native(stream)), "cudaLaunchKernel");

@@ -37,7 +37,9 @@ Result<KernelNodes> KernelNodes::make() {
   for (const void* symbol : producer_kernels()) {
     if (Status loaded = load(symbol, true); !loaded.ok()) return loaded;
   }
-  if (Status loaded = load(close_step_symbol(), false); !loaded.ok()) return loaded;
+  for (const void* symbol : other_kernels()) {
+    if (Status loaded = load(symbol, false); !loaded.ok()) return loaded;
+  }
   return nodes;
 }
 

@@ -18,76 +18,95 @@ __device__ __forceinline__ std::uint64_t join(std::uint32_t low, std::uint32_t h
   return low | (static_cast<std::uint64_t>(high) << 32);
 }
 
-/// What this step wants of this producer.
-struct Plan {
-  bool on = false;
-  bool bad_list = false;
-  std::uint64_t ticket = 0;
-  std::uint64_t magic = 0;
-  std::byte* record = nullptr;  // where the head goes
-  wire::SlotPlan slot{};
-  const std::uint32_t* list = nullptr;
-  std::uint32_t* census = nullptr;
+__device__ __forceinline__ std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+__device__ __forceinline__ std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
+
+/// A plan as it lies in the header: three loads that leave together. The eager form has it among its arguments.
+struct RawPlan {
+  uint4 first;   // ticket, frame
+  uint4 second;  // magic, slots, list entries
+  uint4 slot;    // offset16, rows, list, capacity16
 };
 
 /// `slot_is_mapped`: header and slot are read at once, one memory latency instead of two.
 template <bool kGraph>
-__device__ __forceinline__ Plan read_plan(const ProducerTag& tag, const InlinePlan& given, bool slot_is_mapped) {
-  Plan plan;
+__device__ __forceinline__ RawPlan load_plan(const ProducerTag& tag, const InlinePlan& given, bool slot_is_mapped) {
+  RawPlan raw;
   if constexpr (kGraph) {
     const auto* base = reinterpret_cast<const std::byte*>(tag.header);
     const std::byte* slot_at = base + wire::slots_offset() + std::uint64_t{tag.id.slot} * sizeof(wire::SlotPlan);
-    uint4 slot{};
-    if (slot_is_mapped) slot = load_now(slot_at);
-    const uint4 first = load_now(base);
-    const uint4 second = load_now(base + 16);
-    plan.ticket = join(first.x, first.y);
-    const std::uint32_t slots = second.z;
-    if (plan.ticket == 0 || tag.id.slot >= slots) return plan;
-    if (!slot_is_mapped) slot = load_now(slot_at);
-    plan.slot = {slot.x, slot.y, slot.z, slot.w};
-    plan.on = plan.slot.offset16 != 0;
-    plan.magic = join(second.x, second.y);
-    plan.record = reinterpret_cast<std::byte*>(join(first.z, first.w)) + plan.slot.offset16 * wire::kAlign;
-    auto* writable = reinterpret_cast<std::byte*>(tag.header);
-    plan.census = reinterpret_cast<std::uint32_t*>(writable + wire::census_offset(slots)) + tag.id.slot;
-    if (plan.slot.list != wire::kAllRows) {
-      plan.bad_list = std::uint64_t{plan.slot.list} + plan.slot.rows > second.w;
-      plan.list = reinterpret_cast<const std::uint32_t*>(base + wire::lists_offset(slots)) + plan.slot.list;
-    }
+    raw.slot = uint4{};
+    if (slot_is_mapped) raw.slot = load_now(slot_at);
+    raw.first = load_now(base);
+    raw.second = load_now(base + 16);
+    if (!slot_is_mapped && tag.id.slot < raw.second.z) raw.slot = load_now(slot_at);
   } else {
-    plan.ticket = given.ticket;
-    plan.slot = given.slot;
-    plan.on = given.ticket != 0 && given.slot.offset16 != 0;
-    plan.magic = given.magic;
-    plan.record = given.frame + given.slot.offset16 * wire::kAlign;
+    const auto frame = reinterpret_cast<std::uint64_t>(given.frame);
+    raw.first = make_uint4(low(given.ticket), high(given.ticket), low(frame), high(frame));
+    raw.second = make_uint4(low(given.magic), high(given.magic), 0, 0);
+    raw.slot = make_uint4(given.slot.offset16, given.slot.rows, wire::kAllRows, given.slot.capacity16);
+  }
+  return raw;
+}
+
+template <bool kGraph>
+__device__ __forceinline__ bool is_on(const RawPlan& raw, const ProducerTag& tag) {
+  const bool planned = (raw.first.x | raw.first.y) != 0 && raw.slot.x != 0;
+  return kGraph ? planned && tag.id.slot < raw.second.z : planned;
+}
+
+/// Where the head goes; the rows follow it.
+__device__ __forceinline__ std::byte* record_of(const RawPlan& raw) {
+  return reinterpret_cast<std::byte*>(join(raw.first.z, raw.first.w)) + std::uint64_t{raw.slot.x} * wire::kAlign;
+}
+
+/// What this step wants of this producer, with everything that a row list needs.
+struct Plan {
+  std::uint32_t rows = 0;  // as planned
+  std::uint32_t capacity16 = 0;
+  bool bad_list = false;
+  const std::uint32_t* list = nullptr;
+};
+
+template <bool kGraph>
+__device__ __forceinline__ Plan understand(const RawPlan& raw, const ProducerTag& tag, const InlinePlan& given) {
+  Plan plan;
+  plan.rows = raw.slot.y;
+  plan.capacity16 = raw.slot.w;
+  if constexpr (!kGraph) {
     plan.list = given.list;
+  } else if (raw.slot.z != wire::kAllRows) {
+    const auto* base = reinterpret_cast<const std::byte*>(tag.header);
+    plan.bad_list = std::uint64_t{raw.slot.z} + raw.slot.y > raw.second.w;
+    plan.list = reinterpret_cast<const std::uint32_t*>(base + wire::lists_offset(raw.second.z)) + raw.slot.z;
   }
   return plan;
 }
 
 /// Rows that fit, of those that the plan asks for and the source has.
 __device__ __forceinline__ std::uint32_t rows_to_copy(const Plan& plan, std::uint32_t there, std::uint64_t row_bytes) {
-  std::uint32_t rows = plan.slot.rows;
+  std::uint32_t rows = plan.rows;
   if (plan.list == nullptr) {
     rows = min(rows, there);
   } else if (plan.bad_list || (rows > 0 && plan.list[rows - 1] >= there)) {
     return 0;
   }
-  const std::uint64_t capacity = plan.slot.capacity16 * wire::kAlign;
+  const std::uint64_t capacity = plan.capacity16 * wire::kAlign;
   // The division only where it is needed: it costs more than all the rest.
   if (rows * row_bytes > capacity) rows = static_cast<std::uint32_t>(capacity / row_bytes);
   return rows;
 }
 
 /// By one thread of the grid. The head needs no order behind the rows: nobody looks before the step's event.
-__device__ __forceinline__ void sign(const Plan& plan, const ProducerId& id, std::uint32_t rows, std::uint64_t bytes) {
-  if (plan.census != nullptr) atomicAdd(plan.census, 1u);
-  auto* head = reinterpret_cast<uint4*>(plan.record);
-  const auto low = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
-  const auto high = [](std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); };
-  head[0] = make_uint4(low(plan.magic), high(plan.magic), low(plan.ticket), high(plan.ticket));
-  head[1] = make_uint4(id.hook | (static_cast<std::uint32_t>(id.ordinal) << 16), rows, low(bytes), high(bytes));
+template <bool kGraph>
+__device__ __forceinline__ void sign(const RawPlan& raw, const ProducerTag& tag, std::uint32_t rows, std::uint64_t bytes) {
+  if constexpr (kGraph) {
+    auto* base = reinterpret_cast<std::byte*>(tag.header);
+    atomicAdd(reinterpret_cast<std::uint32_t*>(base + wire::census_offset(raw.second.z)) + tag.id.slot, 1u);
+  }
+  auto* head = reinterpret_cast<uint4*>(record_of(raw));
+  head[0] = make_uint4(raw.second.x, raw.second.y, raw.first.x, raw.first.y);
+  head[1] = make_uint4(tag.id.hook | (static_cast<std::uint32_t>(tag.id.ordinal) << 16), rows, low(bytes), high(bytes));
 }
 
 }  // namespace graphtap::cuda

@@ -31,7 +31,8 @@ struct FlatArgs {
   const void* addend = nullptr;
   std::uint32_t units_per_row = 0;
   std::uint32_t rows = 0;
-  DType dtype{};  ///< of sums
+  std::uint32_t units = 0;  ///< of all rows
+  DType dtype{};            ///< of sums
   InlinePlan plan;
 };
 
@@ -60,6 +61,7 @@ struct ChunkedArgs {
   std::uint64_t chunk_stride = 0;
   std::uint64_t row_bytes = 0;
   std::uint32_t chunks = 0;
+  bool slot_is_mapped = true;
   InlinePlan plan;
 };
 

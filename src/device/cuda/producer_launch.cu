@@ -1,6 +1,7 @@
 #include "device/cuda/producer_launch.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "device/cuda/producers.cuh"
 
@@ -14,6 +15,7 @@ using Kernel = void (*)(Args);
 
 // Up to here one load a thread: more blocks, each done sooner.
 constexpr std::uint64_t kOneLoadBytes = 512u << 10;
+constexpr std::uint64_t kMostFlatUnits = 1u << 30;  // its arithmetic is 32 bits wide
 
 template <bool kGraph, bool kSpeculate, bool kSum>
 Kernel<FlatArgs> flat_kernel(bool two_loads) {
@@ -103,6 +105,7 @@ cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape, 
     args.chunk_stride = source.chunk_stride;
     args.row_bytes = source.row_bytes();
     args.chunks = source.chunks;
+    args.slot_is_mapped = !graph || shape.slot_is_mapped;
     args.plan = plan_of(call);
     const std::uint32_t down = std::min(source.chunks, kMostChunkRows);
     LaunchShape across = shape;
@@ -114,13 +117,15 @@ cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape, 
   const std::uint64_t granule = granule_of(source);
   const std::uint64_t bytes = most_rows(call) * source.row_bytes();
   const bool mapped = !graph || shape.slot_is_mapped;
-  if (mapped && lies_flat(source, granule) && source.row_bytes() / 16 <= 0xffffffffu) {
+  const std::uint64_t units = source.rows * (source.row_bytes() / 16);
+  if (mapped && lies_flat(source, granule) && units < kMostFlatUnits) {
     FlatArgs args;
     args.tag = tag_of(call);
     args.data = source.data;
     args.addend = source.addend;
     args.units_per_row = static_cast<std::uint32_t>(source.row_bytes() / 16);
     args.rows = source.rows;
+    args.units = static_cast<std::uint32_t>(units);
     args.dtype = call.dtype;
     args.plan = plan_of(call);
     const bool two_loads = bytes > kOneLoadBytes;
@@ -152,9 +157,35 @@ cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape, 
                 kStridedThreads, args, stream);
 }
 
-cudaError_t launch_close_step(wire::StepHeader* header, cudaStream_t stream) {
-  void* parameters[] = {&header};
-  return cudaLaunchKernel(close_step_symbol(), dim3(1), dim3(128), parameters, 0, stream);
+cudaError_t launch_close_step(wire::StepHeader* header, std::uint32_t slots, cudaStream_t stream) {
+  void* parameters[] = {&header, &slots};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&close_step_kernel), dim3(1), dim3(128), parameters, 0, stream);
+}
+
+namespace {
+
+template <int kUnits>
+cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t bytes, cudaStream_t stream) {
+  UploadArgs<kUnits> args;
+  args.to = reinterpret_cast<uint4*>(to);
+  args.units = static_cast<std::uint32_t>(bytes / 16);
+  std::memcpy(args.data, from, bytes);
+  void* parameters[] = {&args};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&upload_kernel<kUnits>), dim3(1), dim3(128), parameters, 0, stream);
+}
+
+}  // namespace
+
+bool fits_argument(const std::byte* to, std::size_t bytes) noexcept {
+  return bytes > 0 && bytes <= 240 * 16 && bytes % 16 == 0 && reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+}
+
+cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t bytes, cudaStream_t stream) {
+  // The driver copies the whole argument at each launch: no more of it than needed.
+  if (bytes <= 32 * 16) return launch_upload<32>(to, from, bytes, stream);
+  if (bytes <= 64 * 16) return launch_upload<64>(to, from, bytes, stream);
+  if (bytes <= 128 * 16) return launch_upload<128>(to, from, bytes, stream);
+  return launch_upload<240>(to, from, bytes, stream);
 }
 
 std::span<const void* const> producer_kernels() noexcept {
@@ -177,6 +208,13 @@ std::span<const void* const> producer_kernels() noexcept {
   return kernels;
 }
 
-const void* close_step_symbol() noexcept { return reinterpret_cast<const void*>(&close_step_kernel); }
+std::span<const void* const> other_kernels() noexcept {
+  static const void* const kernels[] = {
+      reinterpret_cast<const void*>(&close_step_kernel),   reinterpret_cast<const void*>(&upload_kernel<32>),
+      reinterpret_cast<const void*>(&upload_kernel<64>),   reinterpret_cast<const void*>(&upload_kernel<128>),
+      reinterpret_cast<const void*>(&upload_kernel<240>),
+  };
+  return kernels;
+}
 
 }  // namespace graphtap::cuda

@@ -7,7 +7,7 @@
 
 namespace graphtap::cuda {
 
-inline constexpr int kFlatThreads = 512;
+inline constexpr int kFlatThreads = 128;  // measured: larger blocks start later, smaller ones copy no faster
 inline constexpr int kStridedThreads = 256;
 
 __device__ __forceinline__ uint4 add_units(DType dtype, uint4 a, uint4 b) {
@@ -20,65 +20,69 @@ __device__ __forceinline__ uint4 add_units(DType dtype, uint4 a, uint4 b) {
   return out;
 }
 
+/// Of flat rows, what is not planned every day: a row list, or more rows than fit. Out of line, so that the common case
+/// is short.
+template <bool kGraph, bool kSum>
+__device__ __noinline__ void flat_by_list(const FlatArgs& args, const RawPlan& raw) {
+  const auto* source = static_cast<const uint4*>(args.data);
+  const auto* addend = static_cast<const uint4*>(args.addend);
+  const Plan plan = understand<kGraph>(raw, args.tag, args.plan);
+  const std::uint32_t rows = rows_to_copy(plan, args.rows, std::uint64_t{args.units_per_row} * 16);
+  const std::uint64_t units = std::uint64_t{rows} * args.units_per_row;  // a list may name a row twice
+  auto* to = reinterpret_cast<uint4*>(record_of(raw) + sizeof(wire::RecordHead));
+  const std::uint64_t threads = std::uint64_t{gridDim.x} * kFlatThreads;
+  for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kFlatThreads + threadIdx.x; unit < units; unit += threads) {
+    const std::uint64_t row = unit / args.units_per_row;
+    const std::uint64_t from = (plan.list != nullptr ? plan.list[row] : row) * args.units_per_row + unit % args.units_per_row;
+    to[unit] = kSum ? add_units(args.dtype, source[from], addend[from]) : source[from];
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) sign<kGraph>(raw, args.tag, rows, units * 16);
+}
+
 /// Rows that lie one behind the other. kSpeculate: the source is read while the plan is still on its way, as far as the
-/// grid reaches at once; worth one memory latency when the hook is on, thrown away when it is off.
+/// grid reaches at once; worth one memory latency when the hook is on, thrown away when it is off. What every block of
+/// every hook runs is kept short: its instructions cost as much as its memory accesses.
 template <bool kGraph, bool kSpeculate, bool kSum, int kLoads>
 __global__ void __launch_bounds__(kFlatThreads) flat_producer(const FlatArgs args) {
   const auto* source = static_cast<const uint4*>(args.data);
   const auto* addend = static_cast<const uint4*>(args.addend);
-  const std::uint64_t there = std::uint64_t{args.units_per_row} * args.rows;
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * (kFlatThreads * kLoads) + threadIdx.x;
-  uint4 early[kLoads], early_addend[kLoads];
-  if constexpr (kSpeculate) {
+  const std::uint32_t first = blockIdx.x * (kFlatThreads * kLoads) + threadIdx.x;
+  uint4 value[kLoads], other[kLoads];
+  const auto load = [&](std::uint32_t tile, std::uint32_t units) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      const std::uint64_t unit = first + std::uint64_t{kFlatThreads} * i;
-      if (unit < there) {
-        early[i] = load_now(source + unit);
-        if constexpr (kSum) early_addend[i] = load_now(addend + unit);
-      }
+      const std::uint32_t unit = tile + kFlatThreads * i;
+      if (unit >= units) continue;
+      value[i] = load_now(source + unit);
+      if constexpr (kSum) other[i] = load_now(addend + unit);
     }
+  };
+  if constexpr (kSpeculate) load(first, args.units);
+  const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, true);
+  if (!is_on<kGraph>(raw, args.tag)) return;
+  const std::uint32_t rows = min(raw.slot.y, args.rows);
+  const std::uint32_t units = rows * args.units_per_row;
+  const bool listed = kGraph ? raw.slot.z != wire::kAllRows : args.plan.list != nullptr;
+  if (listed || units > raw.slot.w) {
+    flat_by_list<kGraph, kSum>(args, raw);
+    return;
   }
-  const Plan plan = read_plan<kGraph>(args.tag, args.plan, true);
-  if (!plan.on) return;
-  const std::uint64_t row_bytes = std::uint64_t{args.units_per_row} * 16;
-  const std::uint32_t rows = rows_to_copy(plan, args.rows, row_bytes);
-  const std::uint64_t units = std::uint64_t{rows} * args.units_per_row;
-  auto* to = reinterpret_cast<uint4*>(plan.record + sizeof(wire::RecordHead));
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * (kFlatThreads * kLoads);
-
-  if (plan.list == nullptr) {
-    std::uint64_t tile = first;
-    if constexpr (kSpeculate) {
+  auto* to = reinterpret_cast<uint4*>(record_of(raw) + sizeof(wire::RecordHead));
+  const auto store = [&](std::uint32_t tile) {
 #pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const std::uint64_t unit = tile + std::uint64_t{kFlatThreads} * i;
-        if (unit < units) to[unit] = kSum ? add_units(args.dtype, early[i], early_addend[i]) : early[i];
-      }
-      tile += stride;
+    for (int i = 0; i < kLoads; ++i) {
+      const std::uint32_t unit = tile + kFlatThreads * i;
+      if (unit < units) to[unit] = kSum ? add_units(args.dtype, value[i], other[i]) : value[i];
     }
-    for (; tile < units; tile += stride) {
-      uint4 value[kLoads];
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const std::uint64_t unit = tile + std::uint64_t{kFlatThreads} * i;
-        if (unit < units) value[i] = source[unit];
-      }
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const std::uint64_t unit = tile + std::uint64_t{kFlatThreads} * i;
-        if (unit < units) to[unit] = kSum ? add_units(args.dtype, value[i], addend[unit]) : value[i];
-      }
-    }
-  } else {
-    const std::uint64_t threads = std::uint64_t{gridDim.x} * kFlatThreads;
-    for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kFlatThreads + threadIdx.x; unit < units; unit += threads) {
-      const std::uint64_t row = unit / args.units_per_row;
-      const std::uint64_t from = std::uint64_t{plan.list[row]} * args.units_per_row + unit % args.units_per_row;
-      to[unit] = kSum ? add_units(args.dtype, source[from], addend[from]) : source[from];
-    }
+  };
+  std::uint32_t tile = first;
+  if constexpr (!kSpeculate) load(tile, units);
+  store(tile);
+  for (tile += gridDim.x * (kFlatThreads * kLoads); tile < units; tile += gridDim.x * (kFlatThreads * kLoads)) {
+    load(tile, units);
+    store(tile);
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) sign(plan, args.tag.id, rows, units * 16);
+  if (first == 0) sign<kGraph>(raw, args.tag, rows, std::uint64_t{units} * 16);
 }
 
 template <int N>
@@ -95,12 +99,13 @@ __device__ __forceinline__ Granule<N> load_granule(const std::byte* from, bool a
 /// Rows of parts with any strides, in granules of N bytes.
 template <bool kGraph, bool kSum, int N>
 __global__ void __launch_bounds__(kStridedThreads) strided_producer(const StridedArgs args) {
-  const Plan plan = read_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
-  if (!plan.on) return;
+  const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
+  if (!is_on<kGraph>(raw, args.tag)) return;
+  const Plan plan = understand<kGraph>(raw, args.tag, args.plan);
   const std::uint64_t row_granules = std::uint64_t{args.granules_per_part} * args.parts;
   const std::uint32_t rows = rows_to_copy(plan, args.rows, row_granules * N);
   const std::uint64_t granules = rows * row_granules;
-  auto* to = reinterpret_cast<Granule<N>*>(plan.record + sizeof(wire::RecordHead));
+  auto* to = reinterpret_cast<Granule<N>*>(record_of(raw) + sizeof(wire::RecordHead));
   const std::uint64_t threads = std::uint64_t{gridDim.x} * kStridedThreads;
   for (std::uint64_t i = std::uint64_t{blockIdx.x} * kStridedThreads + threadIdx.x; i < granules; i += threads) {
     std::uint64_t row;
@@ -129,7 +134,7 @@ __global__ void __launch_bounds__(kStridedThreads) strided_producer(const Stride
       to[i] = value;
     }
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) sign(plan, args.tag.id, rows, granules * N);
+  if (blockIdx.x == 0 && threadIdx.x == 0) sign<kGraph>(raw, args.tag, rows, granules * N);
 }
 
 /// Whatever the addresses allow; all threads of a block together.
@@ -163,15 +168,15 @@ __device__ __forceinline__ std::uint64_t block_sum(std::uint64_t value, std::uin
 template <bool kGraph>
 __global__ void __launch_bounds__(kStridedThreads) chunked_producer(const ChunkedArgs args) {
   __shared__ std::uint64_t shared[kStridedThreads / 32];
-  const Plan plan = read_plan<kGraph>(args.tag, args.plan, false);
-  if (!plan.on) return;
+  const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
+  if (!is_on<kGraph>(raw, args.tag)) return;
   std::uint64_t mine = 0;
   for (std::uint32_t i = threadIdx.x; i < args.chunks; i += kStridedThreads) mine += real_bytes(args, i);
   const std::uint64_t total = block_sum(mine, shared);
-  const std::uint64_t capacity = plan.slot.capacity16 * wire::kAlign;
+  const std::uint64_t capacity = std::uint64_t{raw.slot.w} * wire::kAlign;
   const std::uint64_t row = max(args.row_bytes, std::uint64_t{1});
   const std::uint64_t bytes = total <= capacity ? total : capacity - capacity % row;
-  std::byte* const to = plan.record + sizeof(wire::RecordHead);
+  std::byte* const to = record_of(raw) + sizeof(wire::RecordHead);
 
   for (std::uint32_t chunk = blockIdx.y; chunk < args.chunks; chunk += gridDim.y) {
     mine = 0;
@@ -191,21 +196,37 @@ __global__ void __launch_bounds__(kStridedThreads) chunked_producer(const Chunke
       copy_granules<1>(to + before, from, length, thread, threads);
     }
   }
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) sign(plan, args.tag.id, plan.slot.rows, bytes);
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) sign<kGraph>(raw, args.tag, raw.slot.y, bytes);
 }
 
-/// Ends a step: the census goes to the start of the frame, the header is OFF. One block.
-__global__ void close_step_kernel(wire::StepHeader* header) {
-  const std::uint64_t ticket = header->ticket;
-  if (ticket != 0) {
-    const std::uint32_t slots = header->slots;
-    const auto* census =
-        reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const std::byte*>(header) + wire::census_offset(slots));
-    auto* frame = reinterpret_cast<std::uint32_t*>(header->frame);
-    for (std::uint32_t i = threadIdx.x; i < slots; i += blockDim.x) frame[i] = census[i];
+/// Ends a step: the census goes to the start of the frame, the header is OFF. One block. `slots` is the header's own
+/// number, known to the host: the census is read while the header is still on its way.
+__global__ void close_step_kernel(wire::StepHeader* header, std::uint32_t slots) {
+  auto* base = reinterpret_cast<std::byte*>(header);
+  const auto* census = reinterpret_cast<const std::uint32_t*>(base + wire::census_offset(slots));
+  std::uint32_t count = 0;
+  if (threadIdx.x < slots) count = census[threadIdx.x];
+  const uint4 first = load_now(base);
+  const std::uint32_t said = load_now(base + 16).z;
+  if ((first.x | first.y) != 0) {
+    auto* frame = reinterpret_cast<std::uint32_t*>(join(first.z, first.w));
+    if (threadIdx.x < min(slots, said)) frame[threadIdx.x] = count;
+    for (std::uint32_t i = threadIdx.x + blockDim.x; i < min(slots, said); i += blockDim.x) frame[i] = census[i];
   }
   __syncthreads();  // every thread has seen the ticket
   if (threadIdx.x == 0) header->ticket = 0;
+}
+
+/// A small upload by value: what a copy would do, without the copy engine's latency.
+template <int kUnits>
+struct UploadArgs {
+  uint4* to;
+  std::uint32_t units;
+  uint4 data[kUnits];
+};
+template <int kUnits>
+__global__ void upload_kernel(const __grid_constant__ UploadArgs<kUnits> args) {
+  for (std::uint32_t i = threadIdx.x; i < args.units; i += blockDim.x) args.to[i] = args.data[i];
 }
 
 }  // namespace graphtap::cuda

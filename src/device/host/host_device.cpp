@@ -203,7 +203,7 @@ Status HostDevice::download(std::byte* pinned, const std::byte* device, std::siz
   });
 }
 
-Status HostDevice::close_step(wire::StepHeader* header, Stream stream) {
+Status HostDevice::close_step(wire::StepHeader* header, std::uint32_t /*slots*/, Stream stream) {
   return guarded(Call::close_step, [&] { return submit(stream, {CloseBody{header}}); });
 }
 

@@ -109,6 +109,9 @@ class MarkedModel {
 
 [[nodiscard]] inline HookSet set_of(std::size_t hooks, std::vector<HookId> ids) { return HookSet::of(hooks, ids); }
 
+/// How often something is repeated: a twentieth under compute-sanitizer, which makes everything that much slower.
+[[nodiscard]] int times(int usual);
+
 [[nodiscard]] inline std::uint64_t next_random(std::uint64_t& state) {
   state = state * 6364136223846793005ull + 1442695040888963407ull;
   return state >> 33;

@@ -229,7 +229,7 @@ TEST_F(Contract, B3_ALaunchFiresEveryProducerOnceAndCloseTellsHowOften) {
     EXPECT_EQ(head.hook, slot);
     EXPECT_EQ(head.bytes, 16u);
   }
-  must(device().close_step(header_, main_));
+  must(device().close_step(header_, 3, main_));
   EXPECT_EQ((read<std::array<std::uint32_t, 3>>(frame_)), (std::array<std::uint32_t, 3>{2, 2, 2}));
   EXPECT_EQ(read<wire::StepHeader>(header_).ticket, 0u);
   must(device().launch(exec, main_));
@@ -289,16 +289,18 @@ TEST_F(Contract, A16_AnExecMayBeDestroyedWhileItRuns) {
   EXPECT_EQ(kernels_, 80);
 }
 
-TEST_F(Contract, B5_AnUploadCapturedReplaysWhatThePinnedMemoryHoldsThen) {
+TEST_F(Contract, B5_AnUploadCapturedIsOfTheCaptureOrOfTheReplay) {
   std::byte* const memory = must(device().allocate(16));
   std::byte* const baked = must(device().allocate_pinned(16));
+  std::memset(baked, 1, 16);
   must(engine_->begin_capture(main_));
   must(device().upload(memory, baked, 16, main_));
   const Exec exec = must(device().instantiate(must(engine_->end_capture(main_)), 0));
   for (const std::uint8_t value : {std::uint8_t{2}, std::uint8_t{3}}) {
     std::memset(baked, value, 16);
     must(device().launch(exec, main_));
-    EXPECT_EQ((read<std::array<std::uint8_t, 16>>(memory)[5]), value);
+    const auto held = read<std::array<std::uint8_t, 16>>(memory)[5];
+    EXPECT_TRUE(held == 1 || held == value) << int{held};
   }
 }
 

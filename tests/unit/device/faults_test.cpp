@@ -95,7 +95,7 @@ std::vector<Case> all_cases() {
        [](Everything& e) {
          e.header().ticket = 3;
          e.header().frame = test::address(e.memory);
-         return e.device->close_step(&e.header(), inline_stream());
+         return e.device->close_step(&e.header(), e.header().slots, inline_stream());
        },
        [](Everything& e) { return e.header().ticket == 3 ? 0u : e.header().ticket; }},
       {Call::produce,

@@ -106,7 +106,7 @@ TEST_P(Memory, I4_AFreedHeaderSourceOrListIsAViolation) {
 
   device().free(reinterpret_cast<std::byte*>(header));
   must(device().produce(call_for(header, frame), inline_stream()));
-  must(device().close_step(header, inline_stream()));
+  must(device().close_step(header, 1, inline_stream()));
   EXPECT_EQ(device().containment_violations(), 4u);
 }
 
@@ -114,10 +114,10 @@ TEST_P(Memory, I4_ACensusOutsideOfLiveMemoryIsAViolation) {
   std::byte* frame = must(device().allocate(128));
   wire::StepHeader* header = header_for(frame);
   device().free(frame);
-  must(device().close_step(header, inline_stream()));
+  must(device().close_step(header, 1, inline_stream()));
   EXPECT_EQ(device().containment_violations(), 1u);
   header->ticket = 0;
-  must(device().close_step(header, inline_stream()));
+  must(device().close_step(header, 1, inline_stream()));
   EXPECT_EQ(device().containment_violations(), 1u);
 }
 

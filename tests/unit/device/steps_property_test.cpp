@@ -141,7 +141,7 @@ class Engine {
       must(device_->launch(exec_, stream));
       runs &= enabled_;
     }
-    must(device_->close_step(reinterpret_cast<wire::StepHeader*>(header_), stream));
+    must(device_->close_step(reinterpret_cast<wire::StepHeader*>(header_), kHooks, stream));
     const std::size_t at = (step - 1) * kFrameBytes;
     must(device_->download(staging_ + at, frames_ + at, kFrameBytes, stream));
     must(device_->record(lane_, stream));
