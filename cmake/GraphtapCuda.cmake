@@ -2,7 +2,7 @@
 # library built with it runs without a GPU: the CUDA runtime is linked statically, the driver is found at run time.
 set(GRAPHTAP_CUDA AUTO CACHE STRING "Build the CUDA device: AUTO, ON or OFF")
 set(GRAPHTAP_CUDA_ENABLED OFF)
-if(GRAPHTAP_CUDA STREQUAL "AUTO" AND NOT GRAPHTAP_SANITIZE)
+if(GRAPHTAP_CUDA STREQUAL "AUTO" AND NOT GRAPHTAP_SANITIZE AND NOT GRAPHTAP_FUZZ)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)

@@ -38,13 +38,15 @@ configure() {
   local preset=$1 dir; shift
   dir=$(build_dir "$preset")
   mkdir -p "$dir"
-  if [[ -f $dir/build.ninja && -f $dir/options && $(<"$dir/options") == "$preset $*" ]]; then return 0; fi
+  local options
+  options="$preset $* $(sha256sum <"$root/CMakePresets.json" | cut -c1-12)"
+  if [[ -f $dir/build.ninja && -f $dir/options && $(<"$dir/options") == "$options" ]]; then return 0; fi
   # With other options cmake asks about its compilers anew; what they made stays.
   rm -rf "${dir:?}"/CMakeCache.txt "$dir"/CMakeFiles/[0-9]*
   local try
   for try in 1 2; do
     if (cd "$root" && cmake --preset "$preset" -B "$dir" "$@") >"$dir/configure.log" 2>&1; then
-      echo "$preset $*" >"$dir/options"
+      echo "$options" >"$dir/options"
       return 0
     fi
     # What an older checkout or another compiler left behind is not worth keeping.

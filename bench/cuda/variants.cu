@@ -77,7 +77,7 @@ __device__ __forceinline__ void sign(const Plan& plan, const FormArgs& args, std
   *reinterpret_cast<wire::RecordHead*>(plan.record) = head;
 }
 
-__global__ void empty_form(const FormArgs) {}
+__global__ void empty_form(const __grid_constant__ FormArgs) {}
 
 /// Waits for the kernel before a programmatic edge to end, its writes included. Every block has to,
 /// OFF or not: what comes behind it has no other edge to that kernel.
@@ -87,13 +87,13 @@ __device__ __forceinline__ void wait_for_predecessor() {
 #endif
 }
 
-__global__ void empty_programmatic_form(const FormArgs) { wait_for_predecessor(); }
+__global__ void empty_programmatic_form(const __grid_constant__ FormArgs) { wait_for_predecessor(); }
 
 enum class Reads { header_first, speculative, argument, programmatic };
 
 /// blockIdx.y is the source, so that one node can serve all hooks of a layer.
 template <int kThreads, int kLoads, Reads kReads, Census kCensus = Census::atomic>
-__global__ void __launch_bounds__(kThreads) copy_form(const FormArgs args) {
+__global__ void __launch_bounds__(kThreads) copy_form(const __grid_constant__ FormArgs args) {
   const std::uint32_t source = blockIdx.y;
   const uint4* from = args.source[source];
   const std::uint32_t first = blockIdx.x * (kThreads * kLoads) + threadIdx.x;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads) copy_form(const FormArgs args) {
 
 /// One bulk copy in, one out, by one thread: no registers hold the data.
 template <int kChunkBytes, bool kSpeculate>
-__global__ void __launch_bounds__(32) bulk_form(const FormArgs args) {
+__global__ void __launch_bounds__(32) bulk_form(const __grid_constant__ FormArgs args) {
 #if __CUDA_ARCH__ >= 900
   __shared__ alignas(128) unsigned char buffer[kChunkBytes];
   __shared__ alignas(8) std::uint64_t arrival;

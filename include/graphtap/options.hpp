@@ -57,7 +57,9 @@ struct MonitorOptions {
 struct BindOptions {
   std::string name;              ///< for statistics, e.g. "decode[8]"
   /// The exec that its owner launches now; asked before each launch, by Apply::now, and when the handle goes,
-  /// so that a replaced exec is noticed. Must not call the monitor.
+  /// so that a replaced exec is noticed. Must not call the monitor. A new exec that CUDA put at the address of the one it
+  /// replaces cannot be told from it: all its nodes are enabled, so every record is right, but a hook that the node gate
+  /// believes to be disabled costs an empty kernel until it is switched again.
   /// Returning 0 says that the graph is gone (A16): the soft gate serves what still replays.
   std::function<Exec()> current_exec;
   std::uint64_t instantiate_flags = 0;  ///< those the owner used

@@ -114,7 +114,7 @@ cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape, 
     return launch<ChunkedArgs>(graph ? chunked_producer<true> : chunked_producer<false>, grid, kStridedThreads, args, stream);
   }
 
-  const std::uint64_t granule = granule_of(source);
+  const std::uint64_t granule = sum && size_of(call.dtype) == 1 ? 1 : granule_of(source);  // see sums.cuh
   const std::uint64_t bytes = most_rows(call) * source.row_bytes();
   const bool mapped = !graph || shape.slot_is_mapped;
   const std::uint64_t units = source.rows * (source.row_bytes() / 16);

@@ -2,6 +2,8 @@
 // The producer kernels: copy the rows that the plan asks for into the step's frame. They need nothing but these headers;
 // what they must do, byte for byte, is written in device/host/producer.hpp. Nothing outside the planned range is written,
 // whatever counts, lists and plans say.
+#include <type_traits>
+
 #include "device/cuda/plan_on_device.cuh"
 #include "device/cuda/sums.cuh"
 
@@ -11,21 +13,18 @@ inline constexpr int kFlatThreads = 128;  // measured: larger blocks start later
 inline constexpr int kStridedThreads = 256;
 
 __device__ __forceinline__ uint4 add_units(DType dtype, uint4 a, uint4 b) {
-  Granule<16> x, y;
-  memcpy(&x, &a, 16);
-  memcpy(&y, &b, 16);
-  const Granule<16> sum = add(dtype, x, y);
-  uint4 out;
-  memcpy(&out, &sum, 16);
-  return out;
+  const Granule<16> sum = add(dtype, Granule<16>{{a.x, a.y, a.z, a.w}}, Granule<16>{{b.x, b.y, b.z, b.w}});
+  return make_uint4(sum.words[0], sum.words[1], sum.words[2], sum.words[3]);
 }
 
 /// Of flat rows, what is not planned every day: a row list, or more rows than fit. Out of line, so that the common case
 /// is short.
 template <bool kGraph, bool kSum>
-__device__ __noinline__ void flat_by_list(const FlatArgs& args, const RawPlan& raw) {
+__device__ __noinline__ void flat_by_list(const FlatArgs& args) {
   const auto* source = static_cast<const uint4*>(args.data);
   const auto* addend = static_cast<const uint4*>(args.addend);
+  // Read again rather than handed over: what is handed over by address makes every thread keep it in memory.
+  const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, true);
   const Plan plan = understand<kGraph>(raw, args.tag, args.plan);
   const std::uint32_t rows = rows_to_copy(plan, args.rows, std::uint64_t{args.units_per_row} * 16);
   const std::uint64_t units = std::uint64_t{rows} * args.units_per_row;  // a list may name a row twice
@@ -43,7 +42,7 @@ __device__ __noinline__ void flat_by_list(const FlatArgs& args, const RawPlan& r
 /// grid reaches at once; worth one memory latency when the hook is on, thrown away when it is off. What every block of
 /// every hook runs is kept short: its instructions cost as much as its memory accesses.
 template <bool kGraph, bool kSpeculate, bool kSum, int kLoads>
-__global__ void __launch_bounds__(kFlatThreads) flat_producer(const FlatArgs args) {
+__global__ void __launch_bounds__(kFlatThreads) flat_producer(const __grid_constant__ FlatArgs args) {
   const auto* source = static_cast<const uint4*>(args.data);
   const auto* addend = static_cast<const uint4*>(args.addend);
   const std::uint32_t first = blockIdx.x * (kFlatThreads * kLoads) + threadIdx.x;
@@ -64,7 +63,7 @@ __global__ void __launch_bounds__(kFlatThreads) flat_producer(const FlatArgs arg
   const std::uint32_t units = rows * args.units_per_row;
   const bool listed = kGraph ? raw.slot.z != wire::kAllRows : args.plan.list != nullptr;
   if (listed || units > raw.slot.w) {
-    flat_by_list<kGraph, kSum>(args, raw);
+    flat_by_list<kGraph, kSum>(args);
     return;
   }
   auto* to = reinterpret_cast<uint4*>(record_of(raw) + sizeof(wire::RecordHead));
@@ -85,20 +84,25 @@ __global__ void __launch_bounds__(kFlatThreads) flat_producer(const FlatArgs arg
   if (first == 0) sign<kGraph>(raw, args.tag, rows, std::uint64_t{units} * 16);
 }
 
+/// Not aligned: an element of a sum at an odd address, put together from its bytes.
 template <int N>
 __device__ __forceinline__ Granule<N> load_granule(const std::byte* from, bool aligned) {
+  if (N == 16 || aligned) return *reinterpret_cast<const Granule<N>*>(from);
   Granule<N> granule;
-  if (aligned) {
-    granule = *reinterpret_cast<const Granule<N>*>(from);
-  } else {
-    for (int i = 0; i < N; ++i) granule.bytes[i] = static_cast<unsigned char>(from[i]);
+  constexpr int kWordBytes = sizeof(granule.words[0]);
+#pragma unroll
+  for (int i = 0; i < N / kWordBytes; ++i) {
+    std::uint32_t word = 0;
+#pragma unroll
+    for (int k = 0; k < kWordBytes; ++k) word |= static_cast<std::uint32_t>(from[i * kWordBytes + k]) << (8 * k);
+    granule.words[i] = static_cast<std::remove_reference_t<decltype(granule.words[0])>>(word);
   }
   return granule;
 }
 
 /// Rows of parts with any strides, in granules of N bytes.
 template <bool kGraph, bool kSum, int N>
-__global__ void __launch_bounds__(kStridedThreads) strided_producer(const StridedArgs args) {
+__global__ void __launch_bounds__(kStridedThreads) strided_producer(const __grid_constant__ StridedArgs args) {
   const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
   if (!is_on<kGraph>(raw, args.tag)) return;
   const Plan plan = understand<kGraph>(raw, args.tag, args.plan);
@@ -166,7 +170,7 @@ __device__ __forceinline__ std::uint64_t block_sum(std::uint64_t value, std::uin
 
 /// blockIdx.y walks over the chunks, blockIdx.x over the bytes of one.
 template <bool kGraph>
-__global__ void __launch_bounds__(kStridedThreads) chunked_producer(const ChunkedArgs args) {
+__global__ void __launch_bounds__(kStridedThreads) chunked_producer(const __grid_constant__ ChunkedArgs args) {
   __shared__ std::uint64_t shared[kStridedThreads / 32];
   const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
   if (!is_on<kGraph>(raw, args.tag)) return;

@@ -10,22 +10,19 @@
 
 namespace graphtap::cuda {
 
-/// N bytes that are loaded and stored at once.
+/// N bytes that are loaded and stored at once, in words so that the compiler keeps them in registers.
 template <int N>
 struct alignas(N) Granule {
-  unsigned char bytes[N];
+  std::uint32_t words[N / 4];
 };
-
-template <class T, int N>
-__device__ __forceinline__ T get(const Granule<N>& granule, int at) {
-  T value;
-  memcpy(&value, granule.bytes + at, sizeof(T));
-  return value;
-}
-template <class T, int N>
-__device__ __forceinline__ void put(Granule<N>& granule, int at, T value) {
-  memcpy(granule.bytes + at, &value, sizeof(T));
-}
+template <>
+struct Granule<2> {
+  std::uint16_t words[1];
+};
+template <>
+struct Granule<1> {
+  std::uint8_t words[1];
+};
 
 __device__ __forceinline__ std::uint16_t add_bf16(std::uint16_t a, std::uint16_t b) {
   const float sum = __uint_as_float(std::uint32_t{a} << 16) + __uint_as_float(std::uint32_t{b} << 16);
@@ -48,39 +45,44 @@ __device__ __forceinline__ std::uint8_t add_f8(std::uint8_t a, std::uint8_t b, s
   return static_cast<std::uint8_t>(small_float::encode(sum, format));
 }
 
-/// Every element of a + b.
+/// Two 16-bit elements in one word.
+template <class AddTwo>
+__device__ __forceinline__ std::uint32_t add_halves(std::uint32_t a, std::uint32_t b, AddTwo add_two) {
+  const std::uint32_t low = add_two(static_cast<std::uint16_t>(a), static_cast<std::uint16_t>(b));
+  const std::uint32_t high = add_two(static_cast<std::uint16_t>(a >> 16), static_cast<std::uint16_t>(b >> 16));
+  return low | (high << 16);
+}
+
+/// Every element of a + b. Sums of 8-bit floats are rare and long-winded: those come one element at a time.
 template <int N>
 __device__ __forceinline__ Granule<N> add(DType dtype, const Granule<N>& a, const Granule<N>& b) {
   Granule<N> sum = a;
-  const auto each = [&]<class T>(T, auto add_two) {
-    if constexpr (sizeof(T) <= N) {
+  if constexpr (N == 1) {
+    sum.words[0] = dtype == DType::f8_e4m3 ? add_f8(a.words[0], b.words[0], small_float::kE4m3)
+                                           : add_f8(a.words[0], b.words[0], small_float::kE5m2);
+  } else if constexpr (N == 2) {
+    sum.words[0] = dtype == DType::bf16 ? add_bf16(a.words[0], b.words[0]) : add_f16(a.words[0], b.words[0]);
+  } else {
+    constexpr int kWords = N / 4;
 #pragma unroll
-      for (int at = 0; at < N; at += static_cast<int>(sizeof(T))) {
-        put<T>(sum, at, add_two(get<T>(a, at), get<T>(b, at)));
+    for (int i = 0; i < kWords; ++i) {
+      const std::uint32_t x = a.words[i], y = b.words[i];
+      if (dtype == DType::bf16) {
+        sum.words[i] = add_halves(x, y, [](auto p, auto q) { return add_bf16(p, q); });
+      } else if (dtype == DType::f16) {
+        sum.words[i] = add_halves(x, y, [](auto p, auto q) { return add_f16(p, q); });
+      } else if (dtype == DType::f32) {
+        sum.words[i] = __float_as_uint(add_f32(__uint_as_float(x), __uint_as_float(y)));
+      } else if (kWords > 1 && i % 2 == 0) {  // f64; what else there is was refused on the host
+        const auto at = [i](const Granule<N>& from) {
+          const int next = i + 1 < kWords ? i + 1 : i;
+          return __hiloint2double(static_cast<int>(from.words[next]), static_cast<int>(from.words[i]));
+        };
+        const double both = add_f64(at(a), at(b));
+        sum.words[i] = static_cast<std::uint32_t>(__double2loint(both));
+        sum.words[i + 1 < kWords ? i + 1 : i] = static_cast<std::uint32_t>(__double2hiint(both));
       }
     }
-  };
-  switch (dtype) {
-    case DType::bf16:
-      each(std::uint16_t{}, [](auto x, auto y) { return add_bf16(x, y); });
-      break;
-    case DType::f16:
-      each(std::uint16_t{}, [](auto x, auto y) { return add_f16(x, y); });
-      break;
-    case DType::f32:
-      each(float{}, [](auto x, auto y) { return add_f32(x, y); });
-      break;
-    case DType::f64:
-      each(double{}, [](auto x, auto y) { return add_f64(x, y); });
-      break;
-    case DType::f8_e4m3:
-      each(std::uint8_t{}, [](auto x, auto y) { return add_f8(x, y, small_float::kE4m3); });
-      break;
-    case DType::f8_e5m2:
-      each(std::uint8_t{}, [](auto x, auto y) { return add_f8(x, y, small_float::kE5m2); });
-      break;
-    default:
-      break;  // refused on the host
   }
   return sum;
 }

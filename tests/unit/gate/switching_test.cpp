@@ -341,13 +341,13 @@ TEST(Switching, A7_AReplacedExecIsNoticedAndBroughtUpToDate) {
   const auto graph = rig.bind(captured, options);
   rig.step(*graph, rig.set({1}));
   EXPECT_EQ(rig.verify(), 0u);
-  rig.device->destroy_exec(captured.exec);
   current = rig.device->instantiate(captured.graph, 0).value();
+  rig.device->destroy_exec(captured.exec);
   EXPECT_EQ(rig.step(*graph, rig.set({1})), current);
   EXPECT_EQ(rig.disabled(captured, current), 3u) << "all its nodes were enabled when it was made";
   EXPECT_EQ(rig.totals().execs_replaced, 1u);
-  rig.device->destroy_exec(current);
-  current = rig.device->instantiate(captured.graph, 0).value();
+  const Exec second = std::exchange(current, rig.device->instantiate(captured.graph, 0).value());
+  rig.device->destroy_exec(second);
   EXPECT_TRUE(graph->restore().ok());
   EXPECT_EQ(rig.totals().switch_errors, 0u) << "the exec that went is not touched";
   EXPECT_EQ(rig.verify(), 0u);
