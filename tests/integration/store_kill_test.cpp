@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -39,7 +40,10 @@ Request request_of(std::uint64_t ticket) {
   return make_request(serial, "request " + std::to_string(serial));
 }
 
-/// The child: writes steps until it is killed, and says so of each that was taken.
+// What the child says before it writes a step: the ticket with this bit.
+constexpr std::uint64_t kBegins = 1ull << 63;
+
+/// The child: writes steps until it is killed, and says so of each that begins and of each that was taken.
 [[noreturn]] void write_until_killed(const std::filesystem::path& store, std::uint32_t run, int acknowledged,
                                      Durability durability) {
   const HookTable table = kill_table();
@@ -54,7 +58,11 @@ Request request_of(std::uint64_t ticket) {
   }
   for (std::uint64_t ticket = 1;; ++ticket) {
     const Request request = request_of(ticket);
-    if (!sink.value()->write(step_of(table, run, ticket, request).delivered(table)).ok()) ::_exit(4);
+    const OwnedStep step = step_of(table, run, ticket, request);
+    const DeliveredStep delivered = step.delivered(table);
+    const std::uint64_t begins = ticket | kBegins;
+    if (::write(acknowledged, &begins, sizeof(begins)) != sizeof(begins)) ::_exit(5);
+    if (!sink.value()->write(delivered).ok()) ::_exit(4);
     if (::write(acknowledged, &ticket, sizeof(ticket)) != sizeof(ticket)) ::_exit(5);
     if (ticket % 7 == 6) {
       const RequestEvent done{RequestEvent::Kind::finished, request, 0, 0, true, 21, 0};
@@ -63,9 +71,10 @@ Request request_of(std::uint64_t ticket) {
   }
 }
 
-/// Lets a child write and kills it; the last ticket that it acknowledged. `after`: kill when this many were.
-std::uint64_t run_and_kill(const std::filesystem::path& store, std::uint32_t run, std::uint64_t after,
-                           useconds_t delay, Durability durability) {
+/// Lets a child write and kills it; the last ticket that it acknowledged. `after`: kill when this many were, and
+/// `delay` after that; aimed: after the next write has begun.
+std::uint64_t run_and_kill(const std::filesystem::path& store, std::uint32_t run, std::uint64_t after, bool aimed,
+                           std::chrono::microseconds delay, Durability durability) {
   int pipe_ends[2];
   if (::pipe(pipe_ends) != 0) throw std::runtime_error("pipe failed");
   const pid_t child = ::fork();
@@ -79,12 +88,17 @@ std::uint64_t run_and_kill(const std::filesystem::path& store, std::uint32_t run
   const auto next = [&] {
     const ssize_t got = ::read(pipe_ends[0], &ticket, sizeof(ticket));
     if (got != sizeof(ticket)) return false;
-    last = ticket;
+    if ((ticket & kBegins) == 0) last = ticket;
     return true;
   };
   while (last < after && next()) {
   }
-  ::usleep(delay);  // a random moment, not something waited for
+  while (aimed && next() && (ticket & kBegins) == 0) {
+  }
+  // A random moment, not something waited for; sleeping would be too coarse.
+  const auto moment = std::chrono::steady_clock::now() + delay;
+  while (std::chrono::steady_clock::now() < moment) {
+  }
   ::kill(child, SIGKILL);
   while (next()) {  // what it said before it died
   }
@@ -141,8 +155,9 @@ TEST_P(Kill, D5_WhatWasAcknowledgedReadsBackAndNothingElseIsClaimed) {
     std::map<std::uint32_t, std::uint64_t> acknowledged;
     for (std::uint32_t run = 1; run <= kKillsAStore; ++run, ++killed) {
       const std::uint64_t after = 1 + below(random, below(random, 4) == 0 ? 60 : 6);
-      const auto delay = static_cast<useconds_t>(below(random, 2) ? 0 : below(random, 3000));
-      acknowledged[run] = run_and_kill(dir.store(), run, after, delay, GetParam());
+      const bool aimed = below(random, 2) != 0;
+      const std::chrono::microseconds delay(below(random, aimed ? 500 : 3000));
+      acknowledged[run] = run_and_kill(dir.store(), run, after, aimed, delay, GetParam());
       steps += acknowledged[run];
       if (run % 3 == 1 || run == kKillsAStore) check_store(dir.store(), acknowledged, unacknowledged);
       if (testing::Test::HasFatalFailure()) return;
