@@ -17,7 +17,16 @@
 namespace graphtap::store_test {
 namespace {
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define GRAPHTAP_TSAN
+#endif
+#endif
+#if defined(GRAPHTAP_TSAN)
+constexpr int kKills = 50;  // each takes ten times as long
+#else
 constexpr int kKills = 200;        // of each durability
+#endif
 constexpr int kKillsAStore = 10;  // runs that follow each other in one store, each of them killed
 
 /// What the step with this ticket of this run holds: both sides make it from nothing but these numbers.
