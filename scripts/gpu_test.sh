@@ -162,7 +162,11 @@ stage_sanitize() {
 }
 
 stage_bench() {
-  local binary name ran=0
+  local binary name ran=0 sampler
+  # What the card did meanwhile: a clock that was held down explains a slow run.
+  nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active \
+    --format=csv,nounits -l 2 >"$out/bench/clocks.csv" 2>/dev/null &
+  sampler=$!
   for binary in $(binaries bench/cuda 'bench_cuda_*') $(binaries examples/cuda_decode cuda_decode); do
     name=$(basename "$binary")
     local arguments=(--out "$results")
@@ -175,6 +179,7 @@ stage_bench() {
     fi
     ((ran += 1))
   done
+  kill "$sampler" 2>/dev/null || true
   ((ran)) || { say "   there are no benchmarks in $dir"; return 1; }
   # Statistics must follow from the samples; missed targets are shown, and are no failure.
   if one check_results 60 python3 "$root/bench/cuda/check_results.py" --stamp "$stamp" "$results"; then
@@ -183,6 +188,14 @@ stage_bench() {
     counted 0 1
   fi
   grep -E '^ +(PASS|MISS)' "$out/bench/check_results.log" >&2 || true
+}
+
+# Copies the results and the logs to --out.
+keep() {
+  [[ -n $copy_to ]] || return 0
+  mkdir -p "$copy_to"
+  find "$results" -maxdepth 1 -type f -exec cp -t "$copy_to" {} +
+  tar -C "$out" -czf "$copy_to/logs.tar.gz" .
 }
 
 # run_stage STAGE: its counts go to a file with the stamp, so that calls of one stage each add up.
@@ -198,6 +211,7 @@ run_stage() {
     "stage_$stage" || { say "   FAILED $stage"; counted 0 1; }
   fi
   echo "$stamp $stage_passed $stage_failed $((SECONDS - began))" >"$out/$stage.result"
+  keep  # whoever ends this run before its end still has what there was
   ((passed += stage_passed, failed += stage_failed)) || true
 }
 # passed_here STAGE: it has, on the sources as they are now.
@@ -237,11 +251,7 @@ ended=false
 finish() {
   $ended || { ((failed += 1)) || true; say "   FAILED: ended early, in ${stage:-the preparation}"; }
   write_stamp
-  if [[ -n $copy_to ]]; then
-    mkdir -p "$copy_to"
-    cp "$results"/* "$copy_to/"
-    tar -C "$out" -czf "$copy_to/logs.tar.gz" .
-  fi
+  keep
   echo "$passed passed, $failed failed"
   ((failed == 0 && passed > 0)) && exit 0
   exit 1
