@@ -1,5 +1,6 @@
 #pragma once
-// A monitor on the host device's inline stream, pumped by hand: what is timed runs in the caller's thread.
+// A monitor on the host device's inline stream, pumped by hand: what is timed runs in the caller's
+// thread.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -32,7 +33,8 @@ inline HookSet half_of(std::size_t hooks) {
 
 class Rig {
  public:
-  Rig(int hooks, GateTier tier, std::int64_t row_bytes = 16, std::shared_ptr<Sink> sink = make_null_sink())
+  Rig(int hooks, GateTier tier, std::int64_t row_bytes = 16,
+      std::shared_ptr<Sink> sink = make_null_sink())
       : host(std::make_shared<HostDevice>(HostOptions{})) {
     MonitorOptions options;
     options.ring_bytes = 16 << 20;

@@ -1,4 +1,5 @@
-// The way out: verification and slicing alone, and the whole drain (copy, verify, slice, null sink).
+// The way out: verification and slicing alone, and the whole drain (copy, verify, slice, null
+// sink).
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -41,7 +42,8 @@ void BM_Verify(benchmark::State& state) {
   for (const PlannedRecord& record : frame.records) {
     const std::uint32_t once = 1;
     std::memcpy(memory.data() + record.slot * sizeof(once), &once, sizeof(once));
-    const wire::RecordHead head{frame.loan->magic(), frame.ticket, record.hook, 0, 1, record.row_bytes};
+    const wire::RecordHead head{frame.loan->magic(), frame.ticket, record.hook, 0, 1,
+                                record.row_bytes};
     std::memcpy(memory.data() + record.offset, &head, sizeof(head));
   }
   Accounts accounts(table->size());
@@ -64,7 +66,8 @@ void BM_Drain(benchmark::State& state) {
   for (auto _ : state) {
     state.PauseTiming();
     Step step = rig.lane->begin(shape, inline_stream());
-    for (HookId hook = 0; hook < kHooks; ++hook) rig.lane->produce(hook, rig.source(), inline_stream());
+    for (HookId hook = 0; hook < kHooks; ++hook)
+      rig.lane->produce(hook, rig.source(), inline_stream());
     step.end();
     state.ResumeTiming();
     rig.drain();

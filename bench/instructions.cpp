@@ -1,5 +1,5 @@
-// The paths whose cost is counted in instructions, since their times would be noise. Run by instructions.sh under
-// callgrind, which counts inside the functions named measured_* only.
+// The paths whose cost is counted in instructions, since their times would be noise. Run by
+// instructions.sh under callgrind, which counts inside the functions named measured_* only.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>

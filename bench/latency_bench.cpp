@@ -1,6 +1,6 @@
-// D4: from the end of a step until a reader that follows the store has its records, one step after another, with
-// the monitor's and the sink's threads. GRAPHTAP_BENCH_DIR chooses the disk, GRAPHTAP_BENCH_SAMPLES a file that
-// gets every single time in nanoseconds.
+// D4: from the end of a step until a reader that follows the store has its records, one step after
+// another, with the monitor's and the sink's threads. GRAPHTAP_BENCH_DIR chooses the disk,
+// GRAPHTAP_BENCH_SAMPLES a file that gets every single time in nanoseconds.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -54,7 +54,8 @@ class Announcing final : public Sink {
 
 void BM_CaptureToReadable(benchmark::State& state) {
   const char* chosen = std::getenv("GRAPHTAP_BENCH_DIR");
-  const std::filesystem::path base = chosen ? chosen : std::filesystem::temp_directory_path().string();
+  const std::filesystem::path base =
+      chosen ? chosen : std::filesystem::temp_directory_path().string();
   const auto path = base / ("graphtap-latency-" + std::to_string(::getpid()));
   std::filesystem::remove_all(path);
   HookTable table = bench::table_of(kHooks, kRowBytes);
@@ -68,7 +69,8 @@ void BM_CaptureToReadable(benchmark::State& state) {
     const auto lane = monitor.make_lane();
     const auto request = monitor.begin_request("bench");
     std::byte* const tensor = host->allocate(kRowBytes).value();
-    const Source source{.data = tensor, .rows = 1, .part_bytes = kRowBytes, .row_stride = kRowBytes};
+    const Source source{
+        .data = tensor, .rows = 1, .part_bytes = kRowBytes, .row_stride = kRowBytes};
     std::uint64_t step_number = 0;
     for (auto _ : state) {
       const std::vector<RowSpan> spans{{request, static_cast<std::int64_t>(step_number), 1}};
@@ -98,7 +100,9 @@ void BM_CaptureToReadable(benchmark::State& state) {
   std::sort(times.begin(), times.end());
   if (!times.empty()) {
     const auto at = [&](std::size_t permille) {
-      return static_cast<double>(times[std::min(times.size() - 1, times.size() * permille / 1000)]) * 1e-3;
+      return static_cast<double>(
+                 times[std::min(times.size() - 1, times.size() * permille / 1000)]) *
+             1e-3;
     };
     state.counters["p50_us"] = at(500);
     state.counters["p99_us"] = at(990);

@@ -34,7 +34,8 @@ void BM_Plan(benchmark::State& state) {
 }
 BENCHMARK(BM_Plan)->Arg(36)->Arg(828);
 
-/// begin() and end() of a graph step with every hook: frame, header image, upload, close, hand-over.
+/// begin() and end() of a graph step with every hook: frame, header image, upload, close,
+/// hand-over.
 void BM_Step(benchmark::State& state) {
   Rig rig(static_cast<int>(state.range(0)), GateTier::soft);
   const StepShape shape = rig.shape(StepKind::graph);
@@ -74,7 +75,8 @@ void BM_Switch(benchmark::State& state) {
 }
 BENCHMARK(BM_Switch)->RangeMultiplier(4)->Range(1, 64);
 
-/// The next replay after a change of 18 of 36 hooks: node flips on the bound exec, beside begin and end.
+/// The next replay after a change of 18 of 36 hooks: node flips on the bound exec, beside begin and
+/// end.
 void BM_CatchUp(benchmark::State& state) {
   Rig rig(36, GateTier::node);
   const auto graph = rig.capture();

@@ -1,5 +1,6 @@
-// The store against the disk: writing as a ratio to a plain sequential write() of the same bytes, the time from
-// write() to readable, and finding one request among a million records. GRAPHTAP_BENCH_DIR chooses the disk.
+// The store against the disk: writing as a ratio to a plain sequential write() of the same bytes,
+// the time from write() to readable, and finding one request among a million records.
+// GRAPHTAP_BENCH_DIR chooses the disk.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -31,7 +32,9 @@ struct Cost {
 };
 class Stopwatch {
  public:
-  [[nodiscard]] Cost elapsed() const { return {seconds(Clock::now() - begin_), cpu_now() - cpu_begin_}; }
+  [[nodiscard]] Cost elapsed() const {
+    return {seconds(Clock::now() - begin_), cpu_now() - cpu_begin_};
+  }
 
  private:
   static double cpu_now() {
@@ -61,28 +64,38 @@ constexpr int kHooks = 36;
 HookTable table_of(std::uint64_t record_bytes) {
   HookTable table("bench");
   for (int layer = 0; layer < kHooks; ++layer) {
-    static_cast<void>(
-        table.add({"resid_pre", layer, DType::bf16, {static_cast<std::int64_t>(record_bytes / 2)}, 1, 1})
-            .value_or_throw());
+    static_cast<void>(table
+                          .add({"resid_pre",
+                                layer,
+                                DType::bf16,
+                                {static_cast<std::int64_t>(record_bytes / 2)},
+                                1,
+                                1})
+                          .value_or_throw());
   }
   return table;
 }
 
 Request request_of(std::uint64_t serial) {
-  return std::make_shared<const RequestInfo>(RequestInfo{serial, "request " + std::to_string(serial), 16});
+  return std::make_shared<const RequestInfo>(
+      RequestInfo{serial, "request " + std::to_string(serial), 16});
 }
 
-/// Steps of kHooks records each, whose payloads walk through a staging area larger than the last cache, as they
-/// do in a real one.
+/// Steps of kHooks records each, whose payloads walk through a staging area larger than the last
+/// cache, as they do in a real one.
 class Steps {
  public:
   Steps(const HookTable& table, std::uint64_t record_bytes)
-      : table_(table), record_bytes_(record_bytes), staging_(std::max<std::uint64_t>(96 << 20, 2 * step_bytes())) {
-    for (std::size_t i = 0; i < staging_.size(); i += 8) staging_[i] = static_cast<std::byte>(i >> 3);
+      : table_(table),
+        record_bytes_(record_bytes),
+        staging_(std::max<std::uint64_t>(96 << 20, 2 * step_bytes())) {
+    for (std::size_t i = 0; i < staging_.size(); i += 8)
+      staging_[i] = static_cast<std::byte>(i >> 3);
     slices_.push_back({request_of(1), 0, 0, 1, RowFlags::none});
     step_.table = &table_;
     step_.wanted = table_.all();
-    for (const Hook& hook : table_.hooks()) step_.records.push_back({&hook, 0, 1, record_bytes, 0, {}, slices_});
+    for (const Hook& hook : table_.hooks())
+      step_.records.push_back({&hook, 0, 1, record_bytes, 0, {}, slices_});
   }
   [[nodiscard]] std::uint64_t step_bytes() const { return kHooks * record_bytes_; }
   /// The bytes of the next step, one piece.
@@ -138,8 +151,9 @@ Cost store_write(Steps& steps, const HookTable& table, std::uint64_t bytes) {
   return watch.elapsed();
 }
 
-/// Argument: bytes of one record; 36 records a step. `ratio` is what the store reaches of the plain write,
-/// `cpu_ratio` the same in processor time, which is the one to look at while others use the machine.
+/// Argument: bytes of one record; 36 records a step. `ratio` is what the store reaches of the plain
+/// write, `cpu_ratio` the same in processor time, which is the one to look at while others use the
+/// machine.
 void BM_StoreWrite(benchmark::State& state) {
   const auto record_bytes = static_cast<std::uint64_t>(state.range(0));
   const HookTable table = table_of(record_bytes);
@@ -157,7 +171,8 @@ void BM_StoreWrite(benchmark::State& state) {
   const auto median = [](const std::vector<Cost>& costs, double Cost::*which) {
     std::vector<double> times;
     for (const Cost& cost : costs) times.push_back(cost.*which);
-    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                     times.end());
     return times[times.size() / 2];
   };
   const double plain_time = median(plain, &Cost::wall);
@@ -225,7 +240,8 @@ class MillionRecords {
     std::vector<Slice> slices(kRequests);
     DeliveredStep step;
     step.wanted = table.all();
-    for (const Hook& hook : table.hooks()) step.records.push_back({&hook, 0, kRequests, kRow, 0, rows, slices});
+    for (const Hook& hook : table.hooks())
+      step.records.push_back({&hook, 0, kRequests, kRow, 0, rows, slices});
     for (std::uint64_t i = 0; i < kSteps; ++i) {
       step.ticket = step.step = i;
       for (std::uint32_t r = 0; r < kRequests; ++r) {
@@ -249,7 +265,8 @@ void BM_OpenMillionRecords(benchmark::State& state) {
 }
 BENCHMARK(BM_OpenMillionRecords)->Unit(benchmark::kMillisecond);
 
-/// Every row of one request, 36 hooks × 500 tokens, out of a million records. With `open`, opening included.
+/// Every row of one request, 36 hooks × 500 tokens, out of a million records. With `open`, opening
+/// included.
 void read_request(benchmark::State& state, bool open) {
   const auto& path = MillionRecords::get().path();
   std::shared_ptr<StoreReader> reader = StoreReader::open(path).value_or_throw();

@@ -87,7 +87,9 @@ __device__ __forceinline__ void wait_for_predecessor() {
 #endif
 }
 
-__global__ void empty_programmatic_form(const __grid_constant__ FormArgs) { wait_for_predecessor(); }
+__global__ void empty_programmatic_form(const __grid_constant__ FormArgs) {
+  wait_for_predecessor();
+}
 
 enum class Reads { header_first, speculative, argument, programmatic };
 

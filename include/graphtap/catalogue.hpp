@@ -21,14 +21,14 @@ enum class Stage : std::uint8_t { any, first, last };
 struct HookType {
   std::string name;                  ///< "resid_pre"
   std::vector<std::string> aliases;  ///< other spellings the selection language takes
-  std::string transformer_lens;      ///< "blocks.{layer}.hook_resid_pre"; empty: it has no such name
-  std::string description;           ///< one line for people
-  std::vector<std::string> shape;    ///< row shape in words: {"hidden"}, {"heads", "head_dim"}
-  int number = -1;                   ///< numeric id of the original system's `type:layer` form; -1: none
+  std::string transformer_lens;    ///< "blocks.{layer}.hook_resid_pre"; empty: it has no such name
+  std::string description;         ///< one line for people
+  std::vector<std::string> shape;  ///< row shape in words: {"hidden"}, {"heads", "head_dim"}
+  int number = -1;  ///< numeric id of the original system's `type:layer` form; -1: none
   Scope scope = Scope::layer;
   RowBasis rows = RowBasis::tokens;
   Stage stage = Stage::any;
-  bool sharded = false;              ///< split over tensor-parallel ranks; otherwise rank 0 keeps it
+  bool sharded = false;  ///< split over tensor-parallel ranks; otherwise rank 0 keeps it
 };
 
 /// A named selection, e.g. `hidden-states` = "resid_pre".
@@ -45,11 +45,11 @@ class Catalogue {
   /// The types and presets shipped with graphtap (requirement B1).
   [[nodiscard]] static const Catalogue& builtin();
 
-  /// Adds types and presets from JSON of the same form as the shipped file. `origin` is named in errors.
-  /// A type needs name, description, shape, scope and rows; aliases, transformer_lens, number, stage and
-  /// sharded may be left out. Presets may name presets that come before them.
-  /// Errors: invalid_argument for malformed JSON, a missing, unknown or ill-typed field, a name already
-  /// taken, or a preset that is no selection. On error the catalogue is as it was.
+  /// Adds types and presets from JSON of the same form as the shipped file. `origin` is named in
+  /// errors. A type needs name, description, shape, scope and rows; aliases, transformer_lens,
+  /// number, stage and sharded may be left out. Presets may name presets that come before them.
+  /// Errors: invalid_argument for malformed JSON, a missing, unknown or ill-typed field, a name
+  /// already taken, or a preset that is no selection. On error the catalogue is as it was.
   Status extend(std::string_view json, std::string_view origin);
 
   [[nodiscard]] const std::vector<HookType>& types() const noexcept { return types_; }

@@ -9,8 +9,9 @@ namespace graphtap {
 
 using HookId = std::uint16_t;  ///< index of a hook in its HookTable
 
-/// An immutable set of hooks: a bitset over one table. Copies share storage (a pointer each), so that a
-/// set can be swapped and kept by plans at no cost. Thread-safe, as every immutable value is.
+/// An immutable set of hooks: a bitset over one table. Copies share storage (a pointer each), so
+/// that a set can be swapped and kept by plans at no cost. Thread-safe, as every immutable value
+/// is.
 class HookSet {
  public:
   HookSet() = default;  ///< empty, over an empty table

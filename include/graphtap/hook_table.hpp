@@ -13,7 +13,8 @@
 
 namespace graphtap {
 
-/// A row dimension whose size a step says (key columns of an attention pattern): StepShape::columns.
+/// A row dimension whose size a step says (key columns of an attention pattern):
+/// StepShape::columns.
 inline constexpr std::int64_t kPerStepColumns = -1;
 /// The highest layer number there can be.
 inline constexpr int kMaxLayer = 65'535;
@@ -21,24 +22,25 @@ inline constexpr int kMaxLayer = 65'535;
 /// One installed hook of one model: a place whose tensor can be captured.
 struct Hook {
   HookId id = 0;
-  std::string name;    ///< "blocks.24.resid_pre", or the type's name for a global hook
-  std::string type;    ///< "resid_pre"
-  int layer = -1;      ///< -1: global
+  std::string name;  ///< "blocks.24.resid_pre", or the type's name for a global hook
+  std::string type;  ///< "resid_pre"
+  int layer = -1;    ///< -1: global
   DType dtype = DType::f32;
   std::vector<std::int64_t> row_shape;  ///< of one row, e.g. {4096}; may hold one kPerStepColumns
   RowBasis rows = RowBasis::tokens;
-  std::uint16_t ordinals = 1;           ///< how often it may fire in one step
-  std::uint32_t fixed_rows = 1;         ///< rows a step, for RowBasis::fixed only
-  std::uint32_t first_slot = 0;         ///< header slot of ordinal 0; ordinals are adjacent
+  std::uint16_t ordinals = 1;    ///< how often it may fire in one step
+  std::uint32_t fixed_rows = 1;  ///< rows a step, for RowBasis::fixed only
+  std::uint32_t first_slot = 0;  ///< header slot of ordinal 0; ordinals are adjacent
 
-  /// Bytes of one row when the per-step dimension has `columns` entries. Saturates; 0 for columns < 1.
+  /// Bytes of one row when the per-step dimension has `columns` entries. Saturates; 0 for columns
+  /// < 1.
   [[nodiscard]] std::uint64_t row_bytes(std::int64_t columns = 0) const noexcept;
 };
 
 /// What an adapter says of a hook when it builds the table.
 struct HookSpec {
-  std::string type;   ///< a catalogue name
-  int layer = -1;     ///< required for Scope::layer, forbidden for Scope::global
+  std::string type;  ///< a catalogue name
+  int layer = -1;    ///< required for Scope::layer, forbidden for Scope::global
   DType dtype = DType::f32;
   std::vector<std::int64_t> row_shape;
   std::uint16_t ordinals = 1;
@@ -50,9 +52,9 @@ class HookTable {
  public:
   explicit HookTable(std::string model, Catalogue catalogue = Catalogue::builtin());
 
-  /// Errors: invalid_argument for an unknown type (with near matches), a layer where none belongs or
-  /// none where one does, a hook already there, a row of zero bytes or of more than 2^63, two per-step
-  /// dimensions, no ordinal, more than 65,535 hooks. An alias becomes the type's name.
+  /// Errors: invalid_argument for an unknown type (with near matches), a layer where none belongs
+  /// or none where one does, a hook already there, a row of zero bytes or of more than 2^63, two
+  /// per-step dimensions, no ordinal, more than 65,535 hooks. An alias becomes the type's name.
   Result<HookId> add(HookSpec spec);
 
   [[nodiscard]] const std::string& model() const noexcept { return model_; }
@@ -62,7 +64,8 @@ class HookTable {
   [[nodiscard]] std::size_t size() const noexcept { return hooks_.size(); }
   [[nodiscard]] std::uint32_t slots() const noexcept { return slots_; }  ///< (hook, ordinal) pairs
   [[nodiscard]] int layers() const noexcept { return layers_; }          ///< highest layer + 1
-  /// By "blocks.24.resid_pre" or "final_logits"; by type (or alias) and layer, -1 for a global hook.
+  /// By "blocks.24.resid_pre" or "final_logits"; by type (or alias) and layer, -1 for a global
+  /// hook.
   [[nodiscard]] std::optional<HookId> find(std::string_view name) const;
   [[nodiscard]] std::optional<HookId> find(std::string_view type, int layer) const;
   [[nodiscard]] HookSet all() const { return HookSet::all(size()); }

@@ -20,12 +20,12 @@ struct TokenWindow {
 
 /// A consumer's claim: these hooks, for these requests, in these token windows.
 struct LeaseSpec {
-  std::string name;                     ///< shown in statistics
+  std::string name;  ///< shown in statistics
   HookSet hooks;
-  std::vector<std::string> requests;    ///< user ids; empty: every request
-  std::vector<TokenWindow> windows;     ///< empty: every token
+  std::vector<std::string> requests;  ///< user ids; empty: every request
+  std::vector<TokenWindow> windows;   ///< empty: every token
   Sampling sampling;
-  int priority = 0;                     ///< higher is shed later
+  int priority = 0;  ///< higher is shed later
 
   /// True when no row or step is filtered out.
   [[nodiscard]] bool unfiltered() const noexcept {
@@ -35,20 +35,20 @@ struct LeaseSpec {
 
 class LeaseBook;
 
-/// Keeps a claim alive; the claim ends with it. Move-only. Thread-safe against everything but itself.
-/// Outliving its monitor is allowed: it then does nothing.
+/// Keeps a claim alive; the claim ends with it. Move-only. Thread-safe against everything but
+/// itself. Outliving its monitor is allowed: it then does nothing.
 class Lease {
  public:
   Lease() = default;
-  Lease(Lease&& other) noexcept
-      : book_(std::move(other.book_)), id_(std::exchange(other.id_, 0)) {}
+  Lease(Lease&& other) noexcept : book_(std::move(other.book_)), id_(std::exchange(other.id_, 0)) {}
   Lease& operator=(Lease&& other) noexcept;
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() { release(); }
 
-  /// Replaces the claim; takes effect at the next plan. Errors: as for a new lease (invalid_argument for a set
-  /// over another table, …), and the old claim stays; unavailable once it was released.
+  /// Replaces the claim; takes effect at the next plan. Errors: as for a new lease
+  /// (invalid_argument for a set over another table, …), and the old claim stays; unavailable once
+  /// it was released.
   Status update(LeaseSpec spec);
   /// Ends the claim; a second call does nothing.
   void release() noexcept;

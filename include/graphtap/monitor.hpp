@@ -32,12 +32,13 @@ struct StepPlan;
 
 /// Watches one model on one device: plans its steps, switches its hooks, delivers what they see.
 ///
-/// Thread-safety: everything may be called from any thread; calls for one lane's steps (begin, produce,
-/// launch, end) must not overlap each other. Errors of misuse throw Error; trouble on the device or in a
-/// sink never does: it is counted, shows up as gaps, and the engine goes on.
+/// Thread-safety: everything may be called from any thread; calls for one lane's steps (begin,
+/// produce, launch, end) must not overlap each other. Errors of misuse throw Error; trouble on the
+/// device or in a sink never does: it is counted, shows up as gaps, and the engine goes on.
 class Monitor {
  public:
-  /// Errors (thrown): invalid_argument (selection, ring smaller than a header), exhausted, device_error.
+  /// Errors (thrown): invalid_argument (selection, ring smaller than a header), exhausted,
+  /// device_error.
   Monitor(std::shared_ptr<Device> device, HookTable table, MonitorOptions options = {},
           std::vector<std::shared_ptr<Sink>> sinks = {});
   ~Monitor();  ///< close(5 s)
@@ -53,10 +54,12 @@ class Monitor {
   /// Its completion event follows its last record into every sink.
   void finish_request(const Request& request);
 
-  // Switching. The default lease covers all active hooks unless MonitorOptions::selection says else.
-  /// Sets the default lease to `selection`. Throws Error(invalid_argument) and changes nothing if it is
-  /// wrong. With Apply::now the status says whether every bound exec could be flipped; on an error the
-  /// graph stays stale, is retried at its next launch, and the soft gate keeps records right (A7).
+  // Switching. The default lease covers all active hooks unless MonitorOptions::selection says
+  // else.
+  /// Sets the default lease to `selection`. Throws Error(invalid_argument) and changes nothing if
+  /// it is wrong. With Apply::now the status says whether every bound exec could be flipped; on an
+  /// error the graph stays stale, is retried at its next launch, and the soft gate keeps records
+  /// right (A7).
   Status enable(std::string_view selection, Apply apply = Apply::at_next_launch);
   Status enable(const HookSet& hooks, Apply apply = Apply::at_next_launch);
   [[nodiscard]] HookSet enabled() const;  ///< union of all leases
@@ -69,14 +72,16 @@ class Monitor {
   /// A lane owns a step header; graphs captured through a lane bake its address in.
   [[nodiscard]] std::shared_ptr<Lane> make_lane();
 
-  /// Everything planned before the call is in the sinks, and the sinks are flushed, when it returns ok.
-  /// Errors: timeout (says how much is left), unavailable (closed), device_lost.
+  /// Everything planned before the call is in the sinks, and the sinks are flushed, when it returns
+  /// ok. Errors: timeout (says how much is left), unavailable (closed), device_lost.
   Status flush(std::chrono::nanoseconds timeout);
-  /// Delivers what was captured, within the deadline; then writes OFF, frees ring and staging and stops
-  /// its threads. Graphs that keep replaying write nothing. Idempotent. Errors: timeout (names what was left).
+  /// Delivers what was captured, within the deadline; then writes OFF, frees ring and staging and
+  /// stops its threads. Graphs that keep replaying write nothing. Idempotent. Errors: timeout
+  /// (names what was left).
   Status close(std::chrono::nanoseconds deadline = std::chrono::seconds(5));
-  /// Replaces the payload ring while graphs keep replaying; frames in flight stay in the old one, which is
-  /// freed behind them. Errors: exhausted (the old ring stays), invalid_argument, unavailable (closed).
+  /// Replaces the payload ring while graphs keep replaying; frames in flight stay in the old one,
+  /// which is freed behind them. Errors: exhausted (the old ring stays), invalid_argument,
+  /// unavailable (closed).
   Status resize_ring(std::uint64_t bytes);
   [[nodiscard]] Stats stats() const;
 
@@ -95,8 +100,9 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// Plans a step, reserves its frame and, for a graph step, uploads the header to `stream`. Never fails:
-  /// trouble becomes gaps. While `stream` is capturing the step delivers nothing (GapReason::capture).
+  /// Plans a step, reserves its frame and, for a graph step, uploads the header to `stream`. Never
+  /// fails: trouble becomes gaps. While `stream` is capturing the step delivers nothing
+  /// (GapReason::capture).
   [[nodiscard]] Step begin(const StepShape& shape, Stream stream);
 
   /// One producer call, in the model's code. While `stream` is capturing: records this hook's node.
@@ -116,7 +122,8 @@ class Lane {
   std::shared_ptr<LaneCore> core_;
 };
 
-/// A planned step. end() it after its last launch; destroying it unended gives it up (GapReason::aborted).
+/// A planned step. end() it after its last launch; destroying it unended gives it up
+/// (GapReason::aborted).
 class Step {
  public:
   Step() = default;
@@ -126,18 +133,19 @@ class Step {
   Step& operator=(const Step&) = delete;
   ~Step();
 
-  /// Brings `graph` up to date with the plan and launches the best exec for it on the step's stream.
-  /// Errors: the device's, if the launch itself failed.
+  /// Brings `graph` up to date with the plan and launches the best exec for it on the step's
+  /// stream. Errors: the device's, if the launch itself failed.
   Status launch(BoundGraph& graph);
-  /// The same without the launch, for engines that launch themselves: the exec to launch now. An Apply::now
-  /// from another thread may come between this and the launch; what it switched off is then missing in this step.
+  /// The same without the launch, for engines that launch themselves: the exec to launch now. An
+  /// Apply::now from another thread may come between this and the launch; what it switched off is
+  /// then missing in this step.
   [[nodiscard]] Result<Exec> prepare(BoundGraph& graph);
   /// The engine ran something else than was planned: nothing of this step is delivered.
   void invalidate(GapReason reason = GapReason::mismatch) noexcept;
   /// Turns the header OFF in stream order and hands the step to the drain. Never blocks.
   void end() noexcept;
 
-  [[nodiscard]] bool empty() const noexcept;    ///< nothing is captured in this step
+  [[nodiscard]] bool empty() const noexcept;  ///< nothing is captured in this step
   [[nodiscard]] bool captures(HookId hook) const noexcept;
   [[nodiscard]] std::uint64_t ticket() const noexcept;
 

@@ -5,9 +5,10 @@
 
 namespace graphtap {
 
-/// One request being served. `id` is the user's; two requests with one id are told apart by `serial`.
+/// One request being served. `id` is the user's; two requests with one id are told apart by
+/// `serial`.
 struct RequestInfo {
-  std::uint64_t serial = 0;      ///< unique in the process, in order of arrival, from 1
+  std::uint64_t serial = 0;  ///< unique in the process, in order of arrival, from 1
   std::string id;
   std::int64_t prompt_tokens = 0;  ///< where the response starts
 };
@@ -26,8 +27,8 @@ enum class RowFlags : std::uint8_t {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(flag)) != 0;
 }
 
-/// `rows` consecutive rows of a step that hold the tokens [first_token, first_token + rows) of a request.
-/// A null request: rows that nobody could place (delivered as unattributed).
+/// `rows` consecutive rows of a step that hold the tokens [first_token, first_token + rows) of a
+/// request. A null request: rows that nobody could place (delivered as unattributed).
 struct RowSpan {
   Request request;
   std::int64_t first_token = 0;
@@ -47,7 +48,7 @@ struct RequestEvent {
   Request request;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  bool valid = true;          ///< finished: nothing that was enabled for it is missing, shed or lost
+  bool valid = true;  ///< finished: nothing that was enabled for it is missing, shed or lost
   std::uint64_t records = 0;  ///< finished: records that held rows of it
   std::uint64_t gaps = 0;     ///< finished: records that should have
 };

@@ -24,16 +24,19 @@ struct Sampling {
 ///   selection := "none" | terms sampling*          empty text selects every active hook
 ///   term      := ["-"] names [":" layers]          "-" excludes; names alone mean all layers
 ///   names     := name | "*" | preset               layered names that stand directly before a name
-///                                                  with layers share them: "q,k,v:0,4,8"; ";" ends that
+///                                                  with layers share them: "q,k,v:0,4,8"; ";" ends
+///                                                  that
 ///   layers    := range ("," range)*                range := N | N "-" M (inclusive) | "*"
 ///   sampling  := "@decode" | "@prefill" | "@every=" N | "@every-request=" N
-/// The original's numeric form, "0:24,0:25,14", is read as type:layer pairs when the first term is a number.
+/// The original's numeric form, "0:24,0:25,14", is read as type:layer pairs when the first term is
+/// a number.
 ///
-/// Meaning: the union of the terms without "-", less those with it; with exclusions only, all hooks less
-/// those. "*" or a preset with layers means its layered hooks there. Only names of one sign share layers.
-/// After a layer list a number goes on with it, anything else starts a term. A preset takes those of its
-/// types that the model has; any other name must be in the model. A single layer must have the hook; a range
-/// must lie within the model's layers and takes the hooks that are there, as in models that mix layer kinds.
+/// Meaning: the union of the terms without "-", less those with it; with exclusions only, all hooks
+/// less those. "*" or a preset with layers means its layered hooks there. Only names of one sign
+/// share layers. After a layer list a number goes on with it, anything else starts a term. A preset
+/// takes those of its types that the model has; any other name must be in the model. A single layer
+/// must have the hook; a range must lie within the model's layers and takes the hooks that are
+/// there, as in models that mix layer kinds.
 class Selection {
  public:
   /// Inclusive; {0, kEveryLayer} for "*".
@@ -45,10 +48,10 @@ class Selection {
   static constexpr int kEveryLayer = std::numeric_limits<int>::max();
   struct Term {
     bool exclude = false;
-    std::vector<std::string> names;   ///< type names; "*" for any
-    std::vector<LayerRange> layers;   ///< empty: all layers, and global hooks too
-    std::string text;                 ///< as written, for messages
-    std::string preset;               ///< the preset it comes from, or empty
+    std::vector<std::string> names;  ///< type names; "*" for any
+    std::vector<LayerRange> layers;  ///< empty: all layers, and global hooks too
+    std::string text;                ///< as written, for messages
+    std::string preset;              ///< the preset it comes from, or empty
   };
 
   /// Errors: invalid_argument that names the word and its near matches, or the offending character.
@@ -78,8 +81,8 @@ struct ScheduleEntry {
   Selection selection;
 };
 
-/// Parses "STEP:SELECTION"; nothing after the colon means every active hook. Errors as Selection::parse,
-/// plus a step that is not a number.
+/// Parses "STEP:SELECTION"; nothing after the colon means every active hook. Errors as
+/// Selection::parse, plus a step that is not a number.
 Result<ScheduleEntry> parse_schedule_entry(std::string_view text,
                                            const Catalogue& catalogue = Catalogue::builtin());
 

@@ -10,8 +10,8 @@
 namespace graphtap {
 
 /// Where records go. A monitor calls one sink from one thread at a time, in step order per lane.
-/// Every call may fail: the monitor retries it with backoff, shows and counts the error, and other sinks
-/// go on. Exceptions are caught and count as failures.
+/// Every call may fail: the monitor retries it with backoff, shows and counts the error, and other
+/// sinks go on. Exceptions are caught and count as failures.
 class Sink {
  public:
   virtual ~Sink() = default;
@@ -26,8 +26,8 @@ class Sink {
 
 /// How often a failing sink is tried again before what it missed is counted as lost.
 struct RetryPolicy {
-  std::uint32_t attempts = 8;                       ///< per step, the first included
-  std::chrono::milliseconds first_backoff{10};      ///< doubles each time
+  std::uint32_t attempts = 8;                   ///< per step, the first included
+  std::chrono::milliseconds first_backoff{10};  ///< doubles each time
   std::chrono::milliseconds longest_backoff{2000};
 };
 

@@ -24,7 +24,8 @@ enum class Code {
 /// Stable lower-case name, e.g. "invalid_argument".
 [[nodiscard]] const char* to_string(Code code) noexcept;
 
-/// An error as a value: a code and a message that names what was wrong, where, and what would be right.
+/// An error as a value: a code and a message that names what was wrong, where, and what would be
+/// right.
 class [[nodiscard]] Status {
  public:
   Status() = default;  // ok
@@ -54,8 +55,8 @@ class Error : public std::runtime_error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : data_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Result(Status status) : data_(std::move(status)) {}   // NOLINT(google-explicit-constructor)
+  Result(T value) : data_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : data_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   [[nodiscard]] bool ok() const noexcept { return data_.index() == 0; }
   [[nodiscard]] const T& value() const& { return std::get<0>(data_); }

@@ -15,8 +15,8 @@ struct StepShape {
   /// Rows of RowBasis::requests (logits); each span has one row. Empty: the last token of each
   /// span of `tokens`, in that order.
   std::span<const RowSpan> requests;
-  std::uint32_t expert_rows = 0;   ///< rows of RowBasis::experts: counted, never attributed
-  std::int64_t columns = 0;        ///< size of kPerStepColumns dimensions
+  std::uint32_t expert_rows = 0;  ///< rows of RowBasis::experts: counted, never attributed
+  std::int64_t columns = 0;       ///< size of kPerStepColumns dimensions
 };
 
 }  // namespace graphtap

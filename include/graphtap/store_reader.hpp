@@ -15,27 +15,27 @@ namespace graphtap {
 
 /// Which rows to read. Everything left out means "any"; all conditions must hold.
 struct Query {
-  std::optional<std::uint32_t> run{};      ///< RunInfo::number
-  std::optional<std::uint64_t> serial{};   ///< of the request
-  std::string request{};                 ///< the user's id; every request that has it
-  std::string hooks{};                   ///< a selection, e.g. "resid_pre:20-29" (see Selection)
-  std::string type{};                    ///< a hook type
+  std::optional<std::uint32_t> run{};     ///< RunInfo::number
+  std::optional<std::uint64_t> serial{};  ///< of the request
+  std::string request{};                  ///< the user's id; every request that has it
+  std::string hooks{};                    ///< a selection, e.g. "resid_pre:20-29" (see Selection)
+  std::string type{};                     ///< a hook type
   std::optional<int> layer{};
   std::optional<std::uint16_t> ordinal{};
-  std::int64_t begin = 0;                ///< tokens [begin, end) of the request
+  std::int64_t begin = 0;  ///< tokens [begin, end) of the request
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
-  bool skip_rejected = false;            ///< leave out rows of tokens that were not accepted
+  bool skip_rejected = false;  ///< leave out rows of tokens that were not accepted
 };
 
 /// One hook of one request, as one buffer.
 struct GatherQuery {
-  std::optional<std::uint32_t> run{};   ///< needed if two runs have the request
+  std::optional<std::uint32_t> run{};     ///< needed if two runs have the request
   std::optional<std::uint64_t> serial{};  ///< of the request; or
-  std::string request{};                ///< its user id
-  std::string hook{};                   ///< "blocks.24.resid_pre", "final_logits"
+  std::string request{};                  ///< its user id
+  std::string hook{};                     ///< "blocks.24.resid_pre", "final_logits"
   std::uint16_t ordinal = 0;
   std::int64_t begin = 0;
-  std::int64_t end = -1;                ///< -1: to the last token stored
+  std::int64_t end = -1;  ///< -1: to the last token stored
 };
 
 /// Tokens of a gather that have no row, and why.
@@ -87,8 +87,8 @@ struct ReadOptions {
 class StoreCore;
 class FrameWalk;
 
-/// Goes through a query's result in the order in which it was stored: by run, then in step order per lane.
-/// Memory is bounded by one step. One thread at a time; must not outlive its reader.
+/// Goes through a query's result in the order in which it was stored: by run, then in step order
+/// per lane. Memory is bounded by one step. One thread at a time; must not outlive its reader.
 /// Damaged frames are passed over and show up in StoreReader::findings().
 template <class View>
 class Cursor {
@@ -108,16 +108,16 @@ using RecordCursor = Cursor<RecordView>;
 using GapCursor = Cursor<GapView>;
 using StepCursor = Cursor<StepView>;
 
-/// Reads a store: while a writer fills it, after a crash, on a read-only file system. Never writes to the
-/// directory and needs no index: closed segments carry their own, open ones are scanned.
+/// Reads a store: while a writer fills it, after a crash, on a read-only file system. Never writes
+/// to the directory and needs no index: closed segments carry their own, open ones are scanned.
 ///
-/// Thread-safety: const calls may run at the same time; refresh() must be alone. Segments are mapped: a
-/// segment file that someone else cuts short while it is being read ends the process with SIGBUS, as
-/// every mapping does. graphtap itself never shortens a segment.
+/// Thread-safety: const calls may run at the same time; refresh() must be alone. Segments are
+/// mapped: a segment file that someone else cuts short while it is being read ends the process with
+/// SIGBUS, as every mapping does. graphtap itself never shortens a segment.
 class StoreReader {
  public:
-  /// Errors: not_found (no such directory), invalid_argument (not a store), unsupported (a newer format),
-  /// corrupt (the manifest), io_error. Damage inside segments is no error: see findings().
+  /// Errors: not_found (no such directory), invalid_argument (not a store), unsupported (a newer
+  /// format), corrupt (the manifest), io_error. Damage inside segments is no error: see findings().
   [[nodiscard]] static Result<std::shared_ptr<StoreReader>> open(
       const std::filesystem::path& directory, ReadOptions options = {});
   ~StoreReader();
@@ -134,15 +134,16 @@ class StoreReader {
   /// One entry for each hook of the run, by HookId. Errors: not_found.
   [[nodiscard]] Result<std::vector<HookTotals>> totals(std::uint32_t run) const;
 
-  /// Rows, one view for each (record, request, flags). Errors: invalid_argument (the selection, or a hook no
-  /// run of the store has), not_found (a run or request that is not there; near matches are named).
+  /// Rows, one view for each (record, request, flags). Errors: invalid_argument (the selection, or
+  /// a hook no run of the store has), not_found (a run or request that is not there; near matches
+  /// are named).
   [[nodiscard]] Result<RecordCursor> read(const Query& query) const;
   [[nodiscard]] Result<GapCursor> gaps(const Query& query) const;
   /// Whole steps; conditions on hooks and requests choose steps that hold such records or gaps.
   [[nodiscard]] Result<StepCursor> steps(const Query& query = {}) const;
-  /// A token range of one request and hook as one buffer: of a token computed twice the later one, of
-  /// tokens that were not accepted none. Errors: as read(); invalid_argument if two requests match (both
-  /// are named); unsupported if rows differ in width.
+  /// A token range of one request and hook as one buffer: of a token computed twice the later one,
+  /// of tokens that were not accepted none. Errors: as read(); invalid_argument if two requests
+  /// match (both are named); unsupported if rows differ in width.
   [[nodiscard]] Result<Gathered> gather(const GatherQuery& query) const;
 
   /// Damage met so far, at opening and by cursors.

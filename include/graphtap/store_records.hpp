@@ -17,15 +17,15 @@ namespace graphtap {
 /// What a store says of one run: the time from one open of the store for writing to its close.
 /// Immutable; lives as long as its reader.
 struct RunInfo {
-  std::uint32_t number = 0;      ///< from 1, in order of opening
-  std::string id;                ///< 32 hexadecimal digits, unique everywhere
-  std::string name;              ///< StoreOptions::run_name, or model and start time
+  std::uint32_t number = 0;  ///< from 1, in order of opening
+  std::string id;            ///< 32 hexadecimal digits, unique everywhere
+  std::string name;          ///< StoreOptions::run_name, or model and start time
   std::string model;
   std::int64_t started_unix_ns = 0;
   std::string graphtap_version;  ///< of the writer
   std::uint16_t format_major = 0, format_minor = 0;
-  Ranks ranks;                   ///< of the writing process
-  std::vector<Hook> hooks;       ///< the hook table, by HookId
+  Ranks ranks;              ///< of the writing process
+  std::vector<Hook> hooks;  ///< the hook table, by HookId
 };
 
 /// A range of tokens, [begin, end).
@@ -37,8 +37,8 @@ struct TokenRange {
 
 /// Where in a run a step stands. Shared by everything that came from it.
 struct StepInfo {
-  std::uint64_t ticket = 0;      ///< unique in the run
-  std::uint64_t step = 0;        ///< per lane
+  std::uint64_t ticket = 0;  ///< unique in the run
+  std::uint64_t step = 0;    ///< per lane
   std::uint64_t set_version = 0;
   std::int64_t end_unix_ns = 0;
   std::uint32_t lane = 0;
@@ -47,21 +47,21 @@ struct StepInfo {
   Ranks ranks;
 };
 
-/// Rows of one record that belong to one request and share their flags. `data` is a view into the mapped
-/// segment: valid, and constant, while the reader lives.
+/// Rows of one record that belong to one request and share their flags. `data` is a view into the
+/// mapped segment: valid, and constant, while the reader lives.
 struct RecordView {
   const RunInfo* run = nullptr;
   const Hook* hook = nullptr;
   StepInfo step;
   std::uint16_t ordinal = 0;
-  std::uint64_t request = 0;        ///< serial; 0: unattributed rows
-  std::string_view request_id;      ///< the user's; empty for unattributed rows
-  std::int64_t first_token = 0;     ///< of the first row; meaningless for unattributed rows
-  std::uint32_t row = 0;            ///< of the first row in its record
+  std::uint64_t request = 0;     ///< serial; 0: unattributed rows
+  std::string_view request_id;   ///< the user's; empty for unattributed rows
+  std::int64_t first_token = 0;  ///< of the first row; meaningless for unattributed rows
+  std::uint32_t row = 0;         ///< of the first row in its record
   std::uint32_t rows = 0;
   std::uint32_t record_rows = 0;    ///< rows the whole record has
   RowFlags flags = RowFlags::none;  ///< recomputed, speculative
-  bool rejected = false;            ///< an event after the step says that these tokens were not accepted
+  bool rejected = false;  ///< an event after the step says that these tokens were not accepted
   std::uint64_t row_bytes = 0;
   std::int64_t columns = 0;         ///< the size of a kPerStepColumns dimension, else 0
   std::span<const std::byte> data;  ///< rows × row_bytes
@@ -70,20 +70,22 @@ struct RecordView {
   [[nodiscard]] std::vector<std::int64_t> shape() const;
 };
 
-/// A record that was wanted and is not there; one view for each request whose rows it would have held.
+/// A record that was wanted and is not there; one view for each request whose rows it would have
+/// held.
 struct GapView {
   const RunInfo* run = nullptr;
   const Hook* hook = nullptr;
   StepInfo step;
   std::uint16_t ordinal = 0;
   GapReason reason = GapReason::not_fired;
-  std::uint64_t request = 0;        ///< serial; 0: the gap names no request
+  std::uint64_t request = 0;  ///< serial; 0: the gap names no request
   std::string_view request_id;
   std::int64_t first_token = 0;
   std::uint32_t rows = 0;
 };
 
-/// A slice as stored: rows [row, row + rows) hold tokens [first_token, first_token + rows) of `request`.
+/// A slice as stored: rows [row, row + rows) hold tokens [first_token, first_token + rows) of
+/// `request`.
 struct StoredSlice {
   std::uint64_t request = 0;  ///< serial; 0: unattributed
   std::int64_t first_token = 0;
@@ -111,8 +113,8 @@ struct StoredGap {
   std::span<const StoredSlice> slices;  ///< owned by the StepView
 };
 
-/// One step (or part of one) as it was delivered. `records` and `gaps` are reused by the next step of the
-/// cursor that filled it; their data stays.
+/// One step (or part of one) as it was delivered. `records` and `gaps` are reused by the next step
+/// of the cursor that filled it; their data stays.
 struct StepView {
   const RunInfo* run = nullptr;
   StepInfo info;
@@ -127,12 +129,12 @@ struct RequestSummary {
   std::uint64_t serial = 0;
   std::string id;
   std::int64_t prompt_tokens = 0;
-  bool finished = false;              ///< its completion is in the store
-  bool valid = false;                 ///< of the completion: nothing enabled for it is missing
-  std::uint64_t records = 0;          ///< of the completion
-  std::uint64_t gaps = 0;             ///< of the completion
-  TokenRange tokens;                  ///< smallest range around every row and gap stored
-  std::uint64_t steps = 0;            ///< step frames that hold rows or gaps of it
+  bool finished = false;                 ///< its completion is in the store
+  bool valid = false;                    ///< of the completion: nothing enabled for it is missing
+  std::uint64_t records = 0;             ///< of the completion
+  std::uint64_t gaps = 0;                ///< of the completion
+  TokenRange tokens;                     ///< smallest range around every row and gap stored
+  std::uint64_t steps = 0;               ///< step frames that hold rows or gaps of it
   std::vector<TokenRange> not_computed;  ///< from a prefix cache: no rows exist
   std::vector<TokenRange> rejected;      ///< speculative tokens that were not accepted
 };
@@ -159,7 +161,7 @@ struct RunSummary {
   const RunInfo* run = nullptr;
   State state = State::closed;
   std::uint64_t segments = 0;
-  std::uint64_t steps = 0;     ///< step frames: each part of a split step counts
+  std::uint64_t steps = 0;  ///< step frames: each part of a split step counts
   std::uint64_t requests = 0;
   std::uint64_t records = 0;
   std::uint64_t payload_bytes = 0;
@@ -189,8 +191,8 @@ struct Finding {
 struct StoreSummary {
   std::string path;
   std::uint64_t segments = 0;
-  std::uint64_t file_bytes = 0;   ///< of all segments
-  std::string writer;             ///< who holds the lock, e.g. "pid 71 on host-a"; empty: nobody
+  std::uint64_t file_bytes = 0;  ///< of all segments
+  std::string writer;            ///< who holds the lock, e.g. "pid 71 on host-a"; empty: nobody
   std::vector<RunSummary> runs;
   std::vector<Finding> findings;  ///< what reading met so far
 };

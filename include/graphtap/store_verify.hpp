@@ -26,9 +26,9 @@ struct VerifyReport {
   [[nodiscard]] bool ok() const noexcept { return count(Severity::error) == 0; }
 };
 
-/// Checks a store without changing it: heads, index footers against frames, tickets rising per lane, slices
-/// within their records, request events against what is stored, the SQLite index against the segments;
-/// with `deep` also every payload checksum. Works while a writer is at work.
+/// Checks a store without changing it: heads, index footers against frames, tickets rising per
+/// lane, slices within their records, request events against what is stored, the SQLite index
+/// against the segments; with `deep` also every payload checksum. Works while a writer is at work.
 /// Errors: as StoreReader::open; damage inside segments is reported as findings.
 [[nodiscard]] Result<VerifyReport> verify_store(const std::filesystem::path& directory, bool deep);
 
@@ -38,8 +38,9 @@ struct IndexReport {
   std::uint64_t requests = 0;
 };
 
-/// Builds index.sqlite anew from the segments alone and puts it in place of the old one in one move.
-/// Errors: as StoreReader::open; unavailable (a writer is at work, or the store is read-only), exhausted.
+/// Builds index.sqlite anew from the segments alone and puts it in place of the old one in one
+/// move. Errors: as StoreReader::open; unavailable (a writer is at work, or the store is
+/// read-only), exhausted.
 [[nodiscard]] Result<IndexReport> rebuild_index(const std::filesystem::path& directory);
 
 }  // namespace graphtap

@@ -40,17 +40,28 @@ thread_local std::string last_error;
 
 gt_status to_c(Code code) {
   switch (code) {
-    case Code::ok: return GT_OK;
-    case Code::invalid_argument: return GT_INVALID_ARGUMENT;
-    case Code::not_found: return GT_NOT_FOUND;
-    case Code::exhausted: return GT_EXHAUSTED;
-    case Code::timeout: return GT_TIMEOUT;
-    case Code::unavailable: return GT_UNAVAILABLE;
-    case Code::unsupported: return GT_UNSUPPORTED;
-    case Code::corrupt: return GT_CORRUPT;
-    case Code::io_error: return GT_IO_ERROR;
-    case Code::device_error: return GT_DEVICE_ERROR;
-    case Code::device_lost: return GT_DEVICE_LOST;
+    case Code::ok:
+      return GT_OK;
+    case Code::invalid_argument:
+      return GT_INVALID_ARGUMENT;
+    case Code::not_found:
+      return GT_NOT_FOUND;
+    case Code::exhausted:
+      return GT_EXHAUSTED;
+    case Code::timeout:
+      return GT_TIMEOUT;
+    case Code::unavailable:
+      return GT_UNAVAILABLE;
+    case Code::unsupported:
+      return GT_UNSUPPORTED;
+    case Code::corrupt:
+      return GT_CORRUPT;
+    case Code::io_error:
+      return GT_IO_ERROR;
+    case Code::device_error:
+      return GT_DEVICE_ERROR;
+    case Code::device_lost:
+      return GT_DEVICE_LOST;
   }
   return GT_INVALID_ARGUMENT;
 }
@@ -84,10 +95,18 @@ Callbacks callbacks_of(const gt_monitor_options& options) {
   if (options.on_slice != nullptr) {
     callbacks.on_slice = [call = options.on_slice, user](const CallbackSlice& s) {
       const std::string dtype(to_string(s.record.hook->dtype));
-      const gt_slice slice{s.record.hook->name.c_str(), s.record.hook->layer, s.record.ordinal,
-                           s.step.step, s.step.lane, s.slice.request->id.c_str(),
-                           s.slice.request->serial, s.slice.first_token, s.slice.rows,
-                           s.record.row_bytes, dtype.c_str(), s.data.data()};
+      const gt_slice slice{s.record.hook->name.c_str(),
+                           s.record.hook->layer,
+                           s.record.ordinal,
+                           s.step.step,
+                           s.step.lane,
+                           s.slice.request->id.c_str(),
+                           s.slice.request->serial,
+                           s.slice.first_token,
+                           s.slice.rows,
+                           s.record.row_bytes,
+                           dtype.c_str(),
+                           s.data.data()};
       call(&slice, user);
     };
   }
@@ -190,8 +209,8 @@ gt_status gt_monitor_new(gt_device* device, const gt_table* table,
     if (options->store != nullptr) {
       sinks.push_back(open_store_sink(options->store, table->table).value_or_throw());
     }
-    *out = new gt_monitor{std::make_unique<Monitor>(device->device, table->table, std::move(o),
-                                                    std::move(sinks))};
+    *out = new gt_monitor{
+        std::make_unique<Monitor>(device->device, table->table, std::move(o), std::move(sinks))};
     return {};
   });
 }
@@ -232,8 +251,7 @@ gt_status gt_request_begin(gt_monitor* monitor, const char* id, int64_t prompt_t
   return guarded([&]() -> Status {
     if (monitor == nullptr) return missing("monitor");
     if (out == nullptr) return missing("out");
-    *out = new gt_request{
-        monitor->monitor->begin_request(id != nullptr ? id : "", prompt_tokens)};
+    *out = new gt_request{monitor->monitor->begin_request(id != nullptr ? id : "", prompt_tokens)};
     return {};
   });
 }

@@ -92,18 +92,29 @@ Json watch(Monitor& monitor, const Json& request, std::map<std::string, Lease>& 
 
 Json stats_json(const Monitor& monitor) {
   const Stats stats = monitor.stats();
-  Json out{{"planned", stats.total.planned}, {"delivered", stats.total.delivered},
-           {"bytes", stats.total.bytes}, {"missing", stats.total.missing()},
-           {"shed", stats.total.shed()}, {"steps_planned", stats.steps_planned},
-           {"steps_in_flight", stats.steps_in_flight}, {"ring_bytes", stats.ring_bytes},
-           {"ring_used", stats.ring_used}, {"ring_high_water", stats.ring_high_water},
-           {"switches", stats.switches}, {"graphs_bound", stats.graphs_bound},
-           {"graphs_stale", stats.graphs_stale}, {"specialised_execs", stats.specialised_execs},
-           {"device_errors", stats.device_errors}, {"device_lost", stats.device_lost},
+  Json out{{"planned", stats.total.planned},
+           {"delivered", stats.total.delivered},
+           {"bytes", stats.total.bytes},
+           {"missing", stats.total.missing()},
+           {"shed", stats.total.shed()},
+           {"steps_planned", stats.steps_planned},
+           {"steps_in_flight", stats.steps_in_flight},
+           {"ring_bytes", stats.ring_bytes},
+           {"ring_used", stats.ring_used},
+           {"ring_high_water", stats.ring_high_water},
+           {"switches", stats.switches},
+           {"graphs_bound", stats.graphs_bound},
+           {"graphs_stale", stats.graphs_stale},
+           {"specialised_execs", stats.specialised_execs},
+           {"device_errors", stats.device_errors},
+           {"device_lost", stats.device_lost},
            {"last_device_error", stats.last_device_error}};
   for (const SinkStats& sink : stats.sinks) {
-    out["sinks"].push_back({{"name", sink.name}, {"steps", sink.steps}, {"records", sink.records},
-                            {"failures", sink.failures}, {"lost_records", sink.lost_records},
+    out["sinks"].push_back({{"name", sink.name},
+                            {"steps", sink.steps},
+                            {"records", sink.records},
+                            {"failures", sink.failures},
+                            {"lost_records", sink.lost_records},
                             {"last_error", sink.last_error}});
   }
   return {{"stats", std::move(out)}};

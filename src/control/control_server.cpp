@@ -38,8 +38,11 @@ bool send_all(int fd, std::string_view text) {
 class ControlServer::Impl {
  public:
   Impl(Monitor& monitor, ControlOptions options, FileDescriptor listener, FileDescriptor stop)
-      : path_(std::move(options.socket)), commands_(monitor, std::move(options.token)),
-        listener_(std::move(listener)), stop_(std::move(stop)), thread_([this] { serve(); }) {}
+      : path_(std::move(options.socket)),
+        commands_(monitor, std::move(options.token)),
+        listener_(std::move(listener)),
+        stop_(std::move(stop)),
+        thread_([this] { serve(); }) {}
 
   ~Impl() {
     const std::uint64_t one = 1;
@@ -74,8 +77,8 @@ class ControlServer::Impl {
     if (fd.get() < 0) return;
     if (!peer_is_ours(fd.get()) || clients_.size() >= kMostClients) {
       const char* why = clients_.size() >= kMostClients ? "too many connections" : "another user";
-      (void)send_all(fd.get(), std::string(R"({"ok":false,"code":"unavailable","error":")") + why +
-                                   "\"}\n");
+      (void)send_all(fd.get(),
+                     std::string(R"({"ok":false,"code":"unavailable","error":")") + why + "\"}\n");
       return;
     }
     set_timeout(fd.get(), SO_SNDTIMEO, std::chrono::seconds(2));

@@ -12,8 +12,9 @@
 
 namespace graphtap {
 
-/// One producer call. With `header` set (graph form) the plan is read on the device when it runs; with
-/// it null (eager form) the plan is `ticket`, `frame`, `magic`, `plan`, `list`, passed by value.
+/// One producer call. With `header` set (graph form) the plan is read on the device when it runs;
+/// with it null (eager form) the plan is `ticket`, `frame`, `magic`, `plan`, `list`, passed by
+/// value.
 struct ProducerCall {
   ProducerId id;
   Source source;
@@ -23,7 +24,8 @@ struct ProducerCall {
   std::byte* frame = nullptr;
   std::uint64_t magic = 0;
   wire::SlotPlan plan{};
-  const std::uint32_t* list = nullptr;  // eager row list in device memory (plan.list is ignored), or null
+  const std::uint32_t* list =
+      nullptr;  // eager row list in device memory (plan.list is ignored), or null
 };
 
 /// Whether a stream is being captured, and into what.
@@ -42,17 +44,19 @@ struct NodeInfo {
 
 /// Streams, graphs, producers and copies of one accelerator: everything graphtap asks of it.
 ///
-/// Errors are values whose message carries the device's own name for them. Code::device_lost is sticky:
-/// after it no call may be made but those that free host memory. Thread-safety: every call may be made
-/// from any thread, except that calls on one graph or exec must be serialised by the caller (CUDA's rule).
-/// Nothing here blocks the host except synchronize(), allocation and instantiation.
+/// Errors are values whose message carries the device's own name for them. Code::device_lost is
+/// sticky: after it no call may be made but those that free host memory. Thread-safety: every call
+/// may be made from any thread, except that calls on one graph or exec must be serialised by the
+/// caller (CUDA's rule). Nothing here blocks the host except synchronize(), allocation and
+/// instantiation.
 class Device {
  public:
   virtual ~Device() = default;
-  [[nodiscard]] virtual std::string describe() const = 0;  // "host (threaded)", "NVIDIA H200, driver …"
+  [[nodiscard]] virtual std::string describe()
+      const = 0;  // "host (threaded)", "NVIDIA H200, driver …"
 
-  // Memory. Device memory comes zeroed. retain(): frees only when the device itself goes (step headers,
-  // whose addresses are baked into graphs).
+  // Memory. Device memory comes zeroed. retain(): frees only when the device itself goes (step
+  // headers, whose addresses are baked into graphs).
   virtual Result<std::byte*> allocate(std::size_t bytes) = 0;
   virtual void free(std::byte* memory) noexcept = 0;
   virtual void retain(std::byte* memory) noexcept = 0;
@@ -66,16 +70,17 @@ class Device {
   virtual void destroy_event(Event event) noexcept = 0;
   virtual Status record(Event event, Stream stream) = 0;
   virtual Status wait(Stream stream, Event event) = 0;
-  virtual Result<bool> query(Event event) = 0;    // complete?
-  virtual Status synchronize(Event event) = 0;    // blocks the host
+  virtual Result<bool> query(Event event) = 0;  // complete?
+  virtual Status synchronize(Event event) = 0;  // blocks the host
 
   // Work in stream order. An upload may read `pinned` at once or when its turn in the stream comes.
-  virtual Status upload(std::byte* device, const std::byte* pinned, std::size_t bytes, Stream stream) = 0;
+  virtual Status upload(std::byte* device, const std::byte* pinned, std::size_t bytes,
+                        Stream stream) = 0;
   virtual Status download(std::byte* pinned, const std::byte* device, std::size_t bytes,
                           Stream stream) = 0;
-  /// Ends a graph step: copies the header's census to the start of its frame (if the header is ON), then
-  /// sets ticket = 0. One operation; the header is OFF for everything behind it in the stream. `slots` is the number
-  /// that every upload to this header says.
+  /// Ends a graph step: copies the header's census to the start of its frame (if the header is ON),
+  /// then sets ticket = 0. One operation; the header is OFF for everything behind it in the stream.
+  /// `slots` is the number that every upload to this header says.
   virtual Status close_step(wire::StepHeader* header, std::uint32_t slots, Stream stream) = 0;
   /// Launches the producer, or adds it to the graph being captured.
   virtual Status produce(const ProducerCall& call, Stream stream) = 0;
@@ -83,15 +88,17 @@ class Device {
   // Capture and graphs.
   /// Errors: device_error for a capture that an illegal call has invalidated.
   virtual Result<CaptureState> capture_state(Stream stream) = 0;
-  /// The node just captured on `stream`: its only tail dependency. Errors: unsupported if there are several.
+  /// The node just captured on `stream`: its only tail dependency. Errors: unsupported if there are
+  /// several.
   virtual Result<Node> captured_tail(Stream stream) = 0;
   virtual Result<NodeInfo> inspect(Graph graph, Node node) = 0;
-  /// Why `graph` cannot be cloned and specialised (allocation nodes, conditional nodes, …); ok if it can.
+  /// Why `graph` cannot be cloned and specialised (allocation nodes, conditional nodes, …); ok if
+  /// it can.
   virtual Status cloneable(Graph graph) = 0;
   virtual Result<Graph> clone(Graph graph) = 0;
   virtual Result<Node> find_in_clone(Graph clone, Node original) = 0;
-  /// Removes a producer node from a clone of ours, keeping order: predecessors to successors, without
-  /// edges that a path already implies.
+  /// Removes a producer node from a clone of ours, keeping order: predecessors to successors,
+  /// without edges that a path already implies.
   virtual Status remove_node(Graph graph, Node node) = 0;
   virtual void destroy_graph(Graph graph) noexcept = 0;
   virtual Result<Exec> instantiate(Graph graph, std::uint64_t flags) = 0;
@@ -103,7 +110,8 @@ class Device {
 
   // Time, for timeouts and statistics; virtual on the cooperative host device.
   [[nodiscard]] virtual std::uint64_t now_ns() const noexcept = 0;
-  /// Called by whoever waits for the device without an event: lets it make progress, or naps briefly.
+  /// Called by whoever waits for the device without an event: lets it make progress, or naps
+  /// briefly.
   virtual void idle() noexcept = 0;
 };
 

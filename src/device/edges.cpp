@@ -33,7 +33,8 @@ bool has_detour(const Successors& successors, Node from, Node to) {
   return false;
 }
 
-std::vector<GraphEdge> full_edges(const std::vector<GraphEdge>& a, const std::vector<GraphEdge>& b) {
+std::vector<GraphEdge> full_edges(const std::vector<GraphEdge>& a,
+                                  const std::vector<GraphEdge>& b) {
   std::vector<GraphEdge> full;
   full.reserve(a.size() + b.size());
   for (const auto* edges : {&a, &b}) {
@@ -46,7 +47,7 @@ std::vector<GraphEdge> full_edges(const std::vector<GraphEdge>& a, const std::ve
 }  // namespace
 
 std::vector<GraphEdge> without_node(const std::vector<GraphEdge>& edges, Node node,
-                                   const std::function<bool(Node)>& is_kernel) {
+                                    const std::function<bool(Node)>& is_kernel) {
   std::vector<GraphEdge> kept;
   std::vector<GraphEdge> before;
   std::vector<GraphEdge> behind;

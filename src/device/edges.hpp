@@ -20,7 +20,7 @@ struct GraphEdge {
 /// successor was programmatic and predecessor → node was not; else it is a full edge. (An edge that
 /// exists already and is weaker than the new one becomes full.)
 [[nodiscard]] std::vector<GraphEdge> without_node(const std::vector<GraphEdge>& edges, Node node,
-                                                 const std::function<bool(Node)>& is_kernel);
+                                                  const std::function<bool(Node)>& is_kernel);
 
 /// Whether a path of at least one edge leads from `from` to `to`.
 [[nodiscard]] bool reaches(const std::vector<GraphEdge>& edges, Node from, Node to);

@@ -3,7 +3,8 @@
 
 namespace graphtap {
 
-/// Who a producer is: baked into its node at capture, compared with the plan when its record arrives.
+/// Who a producer is: baked into its node at capture, compared with the plan when its record
+/// arrives.
 struct ProducerId {
   std::uint16_t hook = 0;
   std::uint16_t ordinal = 0;

@@ -33,7 +33,8 @@ Status validate(const ProducerCall& call) {
     return refuse("the source has no address");
   if (source.chunks > 0 && !source.chunk_bytes) return refuse("chunks need their byte counts");
   constexpr std::uint64_t kMost = std::uint64_t{1} << 62;
-  if (source.chunks > 0 && source.chunk_stride > kMost / source.chunks) return refuse("the chunks span too much");
+  if (source.chunks > 0 && source.chunk_stride > kMost / source.chunks)
+    return refuse("the chunks span too much");
   if (source.part_bytes > kMost / source.parts) return refuse("a row is too long");
   if (!source.addend) return {};
   if (!is_floating(call.dtype)) return refuse("only floating-point tensors can be added");

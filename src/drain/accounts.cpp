@@ -74,20 +74,34 @@ std::uint64_t Counts::shed() const noexcept {
 
 const char* to_string(GapReason reason) noexcept {
   switch (reason) {
-    case GapReason::not_fired: return "not_fired";
-    case GapReason::fired_twice: return "fired_twice";
-    case GapReason::wrong_head: return "wrong_head";
-    case GapReason::capture: return "capture";
-    case GapReason::aborted: return "aborted";
-    case GapReason::device_error: return "device_error";
-    case GapReason::device_lost: return "device_lost";
-    case GapReason::shutdown: return "shutdown";
-    case GapReason::source_too_small: return "source_too_small";
-    case GapReason::mismatch: return "mismatch";
-    case GapReason::shed_ring: return "shed_ring";
-    case GapReason::shed_timeout: return "shed_timeout";
-    case GapReason::shed_too_large: return "shed_too_large";
-    case GapReason::shed_headers: return "shed_headers";
+    case GapReason::not_fired:
+      return "not_fired";
+    case GapReason::fired_twice:
+      return "fired_twice";
+    case GapReason::wrong_head:
+      return "wrong_head";
+    case GapReason::capture:
+      return "capture";
+    case GapReason::aborted:
+      return "aborted";
+    case GapReason::device_error:
+      return "device_error";
+    case GapReason::device_lost:
+      return "device_lost";
+    case GapReason::shutdown:
+      return "shutdown";
+    case GapReason::source_too_small:
+      return "source_too_small";
+    case GapReason::mismatch:
+      return "mismatch";
+    case GapReason::shed_ring:
+      return "shed_ring";
+    case GapReason::shed_timeout:
+      return "shed_timeout";
+    case GapReason::shed_too_large:
+      return "shed_too_large";
+    case GapReason::shed_headers:
+      return "shed_headers";
   }
   return "unknown";
 }

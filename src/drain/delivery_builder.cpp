@@ -27,8 +27,13 @@ class Builder {
     const std::byte* payload = owned_.staging->data() + record.offset + sizeof(wire::RecordHead);
     const bool whole = bytes == record.payload_bytes();
     const auto slices = whole ? slices_of(hook, record) : std::span<const Slice>{};
-    owned_.step.records.push_back({&hook, record.ordinal, record.rows, record.row_bytes,
-                                   owned_.plan->columns, {payload, bytes}, slices});
+    owned_.step.records.push_back({&hook,
+                                   record.ordinal,
+                                   record.rows,
+                                   record.row_bytes,
+                                   owned_.plan->columns,
+                                   {payload, bytes},
+                                   slices});
     accounts_.delivered(record.hook, bytes);
     ++tally_for(slices).records;
   }
@@ -88,8 +93,7 @@ class Builder {
 }  // namespace
 
 std::shared_ptr<const DeliveredStep> build_delivery(std::shared_ptr<const HookTable> table,
-                                                    const Ranks& ranks,
-                                                    const EndedFrame& ended,
+                                                    const Ranks& ranks, const EndedFrame& ended,
                                                     std::shared_ptr<FrameLoan> staging,
                                                     Accounts& accounts, RequestLedger& ledger) {
   auto owned = std::make_shared<OwnedDelivery>();
@@ -118,7 +122,8 @@ std::shared_ptr<const DeliveredStep> build_delivery(std::shared_ptr<const HookTa
     if (!gap && !owned->staging) gap = GapReason::device_error;
     if (!gap && plan.kind == StepKind::eager && !record.fired) gap = GapReason::not_fired;
     if (!gap) {
-      verdict = verify_record(owned->staging->data(), frame, plan.kind, record, frame.loan->magic());
+      verdict =
+          verify_record(owned->staging->data(), frame, plan.kind, record, frame.loan->magic());
       gap = verdict.gap;
     }
     if (gap) {

@@ -8,7 +8,9 @@
 namespace graphtap {
 
 Drain::Drain(DrainParts parts, Ranks ranks, std::uint64_t sink_patience_ns, Stream copy_stream)
-    : parts_(std::move(parts)), ranks_(ranks), sink_patience_ns_(sink_patience_ns),
+    : parts_(std::move(parts)),
+      ranks_(ranks),
+      sink_patience_ns_(sink_patience_ns),
       copy_stream_(copy_stream) {}
 
 Drain::~Drain() {
@@ -33,7 +35,8 @@ void Drain::add(EndedFrame frame) {
   FramePlan& plan = frame.frame_plan();
   if (plan.loan) plan.loan->keep_memory();
   for (const PlannedRecord& record : plan.records) {
-    parts_.accounts.gap(record.hook, record.gap.value_or(plan.failed.value_or(GapReason::shutdown)));
+    parts_.accounts.gap(record.hook,
+                        record.gap.value_or(plan.failed.value_or(GapReason::shutdown)));
   }
   for (const PlannedRecord& record : plan.shed) parts_.accounts.gap(record.hook, *record.gap);
   if (frame.last) parts_.outstanding.settle(frame.sequence);
@@ -87,7 +90,8 @@ bool Drain::pump() {
 }
 
 bool Drain::emit_events() {
-  // Only this thread delivers, so an event whose steps are settled comes behind their records in every queue.
+  // Only this thread delivers, so an event whose steps are settled comes behind their records in
+  // every queue.
   const std::vector<RequestEvent> ready = parts_.ledger.take_ready(parts_.outstanding);
   for (const RequestEvent& event : ready) {
     for (const auto& sink : parts_.sinks) sink->offer_event(event);
@@ -95,7 +99,8 @@ bool Drain::emit_events() {
   return !ready.empty();
 }
 
-// Items advance in order: one may be copied while its predecessors are, but is delivered after them (I5).
+// Items advance in order: one may be copied while its predecessors are, but is delivered after them
+// (I5).
 bool Drain::pump_lane(std::deque<Item>& items) {
   bool moved = false;
   for (std::size_t i = 0; i < items.size();) {
@@ -126,11 +131,16 @@ bool Drain::advance(Item& item, bool first) {
   first = true;
 #endif
   switch (item.phase) {
-    case Phase::running: return await_end(item);
-    case Phase::ended: return start_copy(item);
-    case Phase::copying: return first && await_copy(item);
-    case Phase::delivering: return first && deliver(item);
-    case Phase::done: break;
+    case Phase::running:
+      return await_end(item);
+    case Phase::ended:
+      return start_copy(item);
+    case Phase::copying:
+      return first && await_copy(item);
+    case Phase::delivering:
+      return first && deliver(item);
+    case Phase::done:
+      break;
   }
   return false;
 }
@@ -165,8 +175,8 @@ void Drain::abandon(Item& item, GapReason reason) {
   settle(item);
 }
 
-// A device that refused for a while and is not lost can be asked again: the memory comes back then. Refusals
-// are not counted any more, the frame's were.
+// A device that refused for a while and is not lost can be asked again: the memory comes back then.
+// Refusals are not counted any more, the frame's were.
 bool Drain::release_quarantine() {
   if (quarantine_.empty() || device_lost() || given_up_.load() != 0) return false;
   Quarantined& entry = quarantine_.front();
@@ -277,11 +287,11 @@ bool Drain::offer(Item& item, std::uint64_t now) {
     item.accepted[i] = sink.offer(item.delivery);
     if (item.accepted[i]) continue;
     if (item.refused_since_ns == 0) item.refused_since_ns = now;
-    // Holding the step back fills staging, then the ring, and the planner sheds or waits: every loss is then a
-    // gap that the sink gets to see. But one that is down, or slow for too long, must not hold up the others
-    // (D2): it loses the step.
-    const bool patience_over = sink.down() || given_up_.load() != 0 ||
-                               now - item.refused_since_ns > sink_patience_ns_;
+    // Holding the step back fills staging, then the ring, and the planner sheds or waits: every
+    // loss is then a gap that the sink gets to see. But one that is down, or slow for too long,
+    // must not hold up the others (D2): it loses the step.
+    const bool patience_over =
+        sink.down() || given_up_.load() != 0 || now - item.refused_since_ns > sink_patience_ns_;
     if (patience_over) {
       sink.lose(item.delivery);
       item.accepted[i] = true;

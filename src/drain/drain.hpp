@@ -32,9 +32,9 @@ struct DrainParts {
   std::vector<std::unique_ptr<SinkRunner>>& sinks;
 };
 
-/// Takes ended frames, lane by lane in order: waits for their events without blocking, copies them to
-/// staging in chunks, verifies, and offers the result to every sink. Driven by pump(), from one thread
-/// at a time; add() may be called from any thread and never blocks on the device.
+/// Takes ended frames, lane by lane in order: waits for their events without blocking, copies them
+/// to staging in chunks, verifies, and offers the result to every sink. Driven by pump(), from one
+/// thread at a time; add() may be called from any thread and never blocks on the device.
 class Drain {
  public:
   /// Copies are cut so that one never holds up the engine's own small copies for long.
@@ -53,7 +53,8 @@ class Drain {
   void close();
   /// One round over all lanes. True if anything moved.
   bool pump();
-  /// Everything in flight becomes gaps of this reason at the next pump(); no device call is made for it.
+  /// Everything in flight becomes gaps of this reason at the next pump(); no device call is made
+  /// for it.
   void give_up(GapReason reason);
   [[nodiscard]] bool empty() const;
   [[nodiscard]] std::uint64_t device_errors() const;
@@ -61,7 +62,8 @@ class Drain {
   [[nodiscard]] bool device_lost() const noexcept {
     return parts_.lost->load(std::memory_order_acquire);
   }
-  /// Nothing is in flight and no memory waits for a device that refused to say when it is done with it.
+  /// Nothing is in flight and no memory waits for a device that refused to say when it is done with
+  /// it.
   [[nodiscard]] bool resting() const;
   /// Counts an error that a lane saw; device_lost is remembered.
   void note_error(const Status& status);
@@ -76,7 +78,7 @@ class Drain {
     std::shared_ptr<FrameLoan> staging;
     Event copied{};
     std::shared_ptr<const DeliveredStep> delivery;
-    std::vector<bool> accepted;      // by sink
+    std::vector<bool> accepted;  // by sink
     std::uint64_t refused_since_ns = 0;
   };
 
@@ -112,7 +114,7 @@ class Drain {
   bool closed_ = false;
 
   std::map<std::uint32_t, std::deque<Item>> lanes_;  // the pumping thread's
-  std::vector<Quarantined> quarantine_;  // the pumping thread's
+  std::vector<Quarantined> quarantine_;              // the pumping thread's
   std::atomic<std::size_t> in_flight_{0}, quarantined_{0};
   std::atomic<int> given_up_{0};  // a GapReason
 };

@@ -5,8 +5,8 @@
 
 namespace graphtap {
 
-/// Which steps were begun and not yet delivered in full. A flush, and a request's completion, wait until
-/// everything begun before them is settled. Thread-safe.
+/// Which steps were begun and not yet delivered in full. A flush, and a request's completion, wait
+/// until everything begun before them is settled. Thread-safe.
 class Outstanding {
  public:
   /// A step begins; returns its sequence number (rising from 1).

@@ -4,14 +4,16 @@
 
 namespace graphtap {
 
-void RequestLedger::tally(std::span<const Slice> slices, std::uint64_t records, std::uint64_t gaps) {
+void RequestLedger::tally(std::span<const Slice> slices, std::uint64_t records,
+                          std::uint64_t gaps) {
   if (records == 0 && gaps == 0) return;
   const std::lock_guard lock(mutex_);
   ++calls_;
   for (const Slice& slice : slices) {
     if (!slice.request) continue;
     Tally& tally = tallies_[slice.request->serial];
-    if (std::exchange(tally.call, calls_) == calls_) continue;  // its rows may lie in several slices
+    if (std::exchange(tally.call, calls_) == calls_)
+      continue;  // its rows may lie in several slices
     tally.records += records;
     tally.gaps += gaps;
   }

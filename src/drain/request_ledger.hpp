@@ -12,8 +12,9 @@
 
 namespace graphtap {
 
-/// Tallies records and gaps by request, and holds back events until every step begun before them was
-/// delivered, so that a completion follows the request's last record (D2, flush semantics). Thread-safe.
+/// Tallies records and gaps by request, and holds back events until every step begun before them
+/// was delivered, so that a completion follows the request's last record (D2, flush semantics).
+/// Thread-safe.
 class RequestLedger {
  public:
   /// `records` delivered records and `gaps` gaps had these rows.
@@ -22,8 +23,8 @@ class RequestLedger {
   void hold(RequestEvent event, std::uint64_t barrier);
   /// Events whose barrier was reached, in order; a finished one carries its request's tally.
   [[nodiscard]] std::vector<RequestEvent> take_ready(const Outstanding& outstanding);
-  /// Whatever is still held, when nothing more will be delivered: finished requests are not valid, since what
-  /// they wait for will be missing.
+  /// Whatever is still held, when nothing more will be delivered: finished requests are not valid,
+  /// since what they wait for will be missing.
   [[nodiscard]] std::vector<RequestEvent> take_rest();
   [[nodiscard]] bool holds_through(std::uint64_t barrier) const;
 
@@ -41,7 +42,7 @@ class RequestLedger {
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Tally> tallies_;  // by request serial
   std::uint64_t calls_ = 0;
-  std::deque<Held> held_;                   // barriers do not fall
+  std::deque<Held> held_;  // barriers do not fall
 };
 
 }  // namespace graphtap

@@ -28,8 +28,8 @@ Verdict verify_record(const std::byte* frame, [[maybe_unused]] const FramePlan& 
   if (head.hook != record.hook || head.ordinal != record.ordinal) return {GapReason::wrong_head, 0};
 #endif
   if (head.rows != record.rows) return {GapReason::source_too_small, 0};
-  const bool size_is_right = record.chunked ? head.bytes <= record.payload_bytes()
-                                            : head.bytes == record.payload_bytes();
+  const bool size_is_right =
+      record.chunked ? head.bytes <= record.payload_bytes() : head.bytes == record.payload_bytes();
   if (!size_is_right) return {GapReason::wrong_head, 0};
   return {std::nullopt, head.bytes};
 }

@@ -14,8 +14,8 @@ struct Verdict {
   std::uint64_t bytes = 0;       // of its payload, if it is
 };
 
-/// The one check that decides whether a record is delivered: its firing count (graph steps), then magic,
-/// ticket, hook, ordinal, rows and bytes of its head against the plan.
+/// The one check that decides whether a record is delivered: its firing count (graph steps), then
+/// magic, ticket, hook, ordinal, rows and bytes of its head against the plan.
 [[nodiscard]] Verdict verify_record(const std::byte* frame, const FramePlan& plan, StepKind kind,
                                     const PlannedRecord& record, std::uint64_t magic) noexcept;
 

@@ -17,7 +17,8 @@ struct GateTotals {
   std::uint64_t graphs_stale = 0;  ///< a node could not be brought to its state (yet)
   std::uint64_t nodes_changed = 0, nodes_changed_last = 0;
   std::uint64_t switch_errors = 0;  ///< set_enabled calls that failed
-  std::uint64_t launches_short = 0;  ///< launches that lacked a planned producer: its records are gaps
+  std::uint64_t launches_short =
+      0;  ///< launches that lacked a planned producer: its records are gaps
   std::uint64_t execs_replaced = 0;  ///< owner execs that were found to be replaced
   std::uint64_t graphs_gone = 0;     ///< whose owner said so while they were bound (A16)
   std::uint64_t exec_swaps = 0;      ///< launches through another exec than the launch before

@@ -21,16 +21,15 @@ struct Demand {
   std::vector<int> priority;                               ///< by hook: the highest of its leases
 };
 
-/// Holds the leases and publishes their union. Reading the current demand is one atomic load when the
-/// version is unchanged; changing it is independent of the number of graphs (A15).
-/// Thread-safe.
+/// Holds the leases and publishes their union. Reading the current demand is one atomic load when
+/// the version is unchanged; changing it is independent of the number of graphs (A15). Thread-safe.
 class LeaseBook : public std::enable_shared_from_this<LeaseBook> {
  public:
   [[nodiscard]] static std::shared_ptr<LeaseBook> make(HookSet active);
 
   /// Errors: invalid_argument for a set over another table, a window that is empty or reversed, a
-  /// sampling stride of 0. Hooks outside `active` are dropped from the claim, as an error if none is left
-  /// although the spec named some.
+  /// sampling stride of 0. Hooks outside `active` are dropped from the claim, as an error if none
+  /// is left although the spec named some.
   Result<Lease> add(LeaseSpec spec);
 
   [[nodiscard]] std::uint64_t version() const noexcept {

@@ -21,30 +21,38 @@ Result<std::shared_ptr<LaneCore>> LaneCore::make(std::shared_ptr<MonitorCore> co
   const std::uint64_t capacity = std::max(core->options.header_slots * plain, 2 * largest);
   Result<std::byte*> pinned = device.allocate_pinned(capacity);
   if (!pinned.ok()) return pinned.status();
-  auto images = FrameRing::make(pinned.value(), capacity, 0, [keep = core->device](std::byte* memory) {
-    keep->free_pinned(memory);
-  });
+  auto images =
+      FrameRing::make(pinned.value(), capacity, 0,
+                      [keep = core->device](std::byte* memory) { keep->free_pinned(memory); });
   return std::shared_ptr<LaneCore>(
       new LaneCore(std::move(core), index, header.value(), std::move(images)));
 }
 
 LaneCore::LaneCore(std::shared_ptr<MonitorCore> core, std::uint32_t index, std::byte* header,
                    std::shared_ptr<FrameRing> images)
-    : core_(std::move(core)), index_(index), header_(header), images_(std::move(images)),
+    : core_(std::move(core)),
+      index_(index),
+      header_(header),
+      images_(std::move(images)),
       ordinal_in_doubt_(core_->table.size()),
-      eager_calls_(core_->table.size()), piece_of_slot_(core_->table.slots(), -1) {}
+      eager_calls_(core_->table.size()),
+      piece_of_slot_(core_->table.slots(), -1) {}
 
 LaneCore::~LaneCore() {
-  // No later step will turn the header OFF. Graphs that keep replaying may then still write: their frames stay.
+  // No later step will turn the header OFF. Graphs that keep replaying may then still write: their
+  // frames stay.
   if ((header_on_ || header_in_doubt_) && !core_->lost()) {
-    if (const Status status = core_->device->close_step(header(), core_->table.slots(), last_stream_); !status.ok()) {
+    if (const Status status =
+            core_->device->close_step(header(), core_->table.slots(), last_stream_);
+        !status.ok()) {
       note(status);
     }
   }
   for (const auto& loan : fenced_) loan->keep_memory();
 }
 
-// ---- begin -----------------------------------------------------------------------------------------
+// ---- begin
+// -----------------------------------------------------------------------------------------
 
 bool LaneCore::nothing_wanted(const StepShape& shape) {
   if (const std::uint64_t version = core_->leases->version(); version != demand_version_) {
@@ -101,7 +109,8 @@ std::shared_ptr<StepPlan> LaneCore::begin(const StepShape& shape, Stream stream)
   return plan;
 }
 
-// Brings the lane to `stream`, with its header OFF. Says what keeps a step there from being captured.
+// Brings the lane to `stream`, with its header OFF. Says what keeps a step there from being
+// captured.
 std::optional<GapReason> LaneCore::enter(Stream stream) {
   if (core_->lost()) return GapReason::device_lost;
   const auto capture = core_->device->capture_state(stream);
@@ -147,8 +156,8 @@ std::shared_ptr<StepPlan> LaneCore::plan_step(const StepShape& shape, bool compu
   return plan;
 }
 
-// Work on the new stream comes after all that the lane's last stream was given: the header is written in
-// step order, and two execs of one graph never overlap.
+// Work on the new stream comes after all that the lane's last stream was given: the header is
+// written in step order, and two execs of one graph never overlap.
 Status LaneCore::follow_stream(Stream stream) {
   if (stepped_ && stream == last_stream_) return {};
   if (stepped_) {
@@ -165,14 +174,17 @@ Status LaneCore::follow_stream(Stream stream) {
   return {};
 }
 
-// The device refused to turn the header OFF; try again, and let go of what it pointed at behind a fence.
+// The device refused to turn the header OFF; try again, and let go of what it pointed at behind a
+// fence.
 void LaneCore::clear_header(Stream stream) {
-  // The fence stands behind every stream that may still write: an eager step's join may have been refused.
+  // The fence stands behind every stream that may still write: an eager step's join may have been
+  // refused.
   if (const Status status = join_streams(stream); !status.ok()) {
     note(status);
     return;
   }
-  if (const Status status = core_->device->close_step(header(), core_->table.slots(), stream); !status.ok()) {
+  if (const Status status = core_->device->close_step(header(), core_->table.slots(), stream);
+      !status.ok()) {
     note(status);
     return;
   }
@@ -193,9 +205,10 @@ void LaneCore::clear_header(Stream stream) {
 void LaneCore::upload_header(StepPlan& plan, Stream stream) {
   const std::uint32_t slots = core_->table.slots();
   const std::uint64_t bytes = header_image_bytes(plan, slots);
-  const std::uint64_t patience = core_->options.policy == Policy::lossless
-                                     ? static_cast<std::uint64_t>(core_->options.space_timeout.count())
-                                     : 0;
+  const std::uint64_t patience =
+      core_->options.policy == Policy::lossless
+          ? static_cast<std::uint64_t>(core_->options.space_timeout.count())
+          : 0;
   core_->wait_for_space(*images_, core_->device->now_ns() + patience, [&] {
     image_ = images_->try_lend(bytes);
     return image_ != nullptr;
@@ -216,8 +229,9 @@ void LaneCore::upload_header(StepPlan& plan, Stream stream) {
 #endif
 }
 
-// Of an eager step only what is gathered needs the upload, in each of its frames: which rows the header's lists
-// name is not known now, and rows gathered by another step's list would be mislabelled.
+// Of an eager step only what is gathered needs the upload, in each of its frames: which rows the
+// header's lists name is not known now, and rows gathered by another step's list would be
+// mislabelled.
 void LaneCore::fail_upload(StepPlan& plan, GapReason reason) {
   if (plan.kind == StepKind::graph) return plan.frames[0].fail(reason);
   for (FramePlan& frame : plan.frames) {
@@ -227,18 +241,19 @@ void LaneCore::fail_upload(StepPlan& plan, GapReason reason) {
   }
 }
 
-// ---- launch ----------------------------------------------------------------------------------------
+// ---- launch
+// ----------------------------------------------------------------------------------------
 
 Result<Exec> LaneCore::prepare(BoundGraph& graph, const StepPlan* plan, Stream stream) {
   if (core_->lost()) return Status(Code::device_lost, "the device was lost");
-  // A launch on a stream of its own must not overtake the lane: its exec may share the graph's memory.
+  // A launch on a stream of its own must not overtake the lane: its exec may share the graph's
+  // memory.
   if (const Status status = follow_stream(stream); !status.ok()) return status;
   const std::lock_guard lock(gate_mutex_);
   return prepare_locked(graph, plan);
 }
 
-Result<Exec> LaneCore::prepare_locked(BoundGraph& graph,
-                                      [[maybe_unused]] const StepPlan* plan) {
+Result<Exec> LaneCore::prepare_locked(BoundGraph& graph, [[maybe_unused]] const StepPlan* plan) {
 #if defined(GRAPHTAP_BUG_exec_chosen_by_desired_set)
   const Exec exec = graph.prepare(core_->leases->current()->enabled);
 #else
@@ -253,7 +268,8 @@ Result<Exec> LaneCore::prepare_locked(BoundGraph& graph,
 Status LaneCore::launch(BoundGraph& graph, StepPlan* plan, Stream stream) {
   if (core_->lost()) return {Code::device_lost, "the device was lost"};
   if (Status status = follow_stream(stream); !status.ok()) return status;
-  const std::lock_guard lock(gate_mutex_);  // nobody switches nodes between the choice and the launch
+  const std::lock_guard lock(
+      gate_mutex_);  // nobody switches nodes between the choice and the launch
   const Result<Exec> exec = prepare_locked(graph, plan);
   if (!exec.ok()) return exec.status();
   core_->notice_loss();  // while nodes were switched
@@ -268,7 +284,8 @@ Status LaneCore::launch(BoundGraph& graph, StepPlan* plan, Stream stream) {
   return status;
 }
 
-// ---- end -------------------------------------------------------------------------------------------
+// ---- end
+// -------------------------------------------------------------------------------------------
 
 void LaneCore::invalidate(StepPlan& plan, GapReason reason) noexcept {
   for (std::size_t i = eager_ ? eager_frame_ : 0; i < plan.frames.size(); ++i) {
@@ -286,7 +303,8 @@ void LaneCore::end(std::shared_ptr<StepPlan> plan, Stream stream) {
   // A step without a frame did not touch the header, and its stream may be capturing.
   if (header_on_ && plan->frames[0].loan && !core_->lost()) {
 #if !defined(GRAPHTAP_BUG_header_left_on)
-    if (const Status status = core_->device->close_step(header(), core_->table.slots(), stream); !status.ok()) {
+    if (const Status status = core_->device->close_step(header(), core_->table.slots(), stream);
+        !status.ok()) {
       note(status);
       plan->frames[0].fail(reason_for(status));  // its census is not there to be checked
       header_in_doubt_ = true;
@@ -323,7 +341,8 @@ void LaneCore::hand_over(const std::shared_ptr<StepPlan>& plan, std::size_t fram
     const bool seen_to_end = status.ok();
     auto& keeper = seen_to_end ? ended.held : fenced_;
     if (image_) keeper.push_back(image_);
-    if (!seen_to_end) header_in_doubt_ = true;  // a fence must come before that memory is used again
+    if (!seen_to_end)
+      header_in_doubt_ = true;  // a fence must come before that memory is used again
     if (frame.loan && (header_in_doubt_ || !seen_to_end)) fenced_.push_back(frame.loan);
     if (seen_to_end && !header_in_doubt_) {
       for (auto& loan : fenced_) ended.held.push_back(std::move(loan));
@@ -336,7 +355,8 @@ void LaneCore::hand_over(const std::shared_ptr<StepPlan>& plan, std::size_t fram
   core_->hand_over(std::move(ended));
 }
 
-// ---- graphs ----------------------------------------------------------------------------------------
+// ---- graphs
+// ----------------------------------------------------------------------------------------
 
 std::shared_ptr<BoundGraph> LaneCore::bind(Graph graph, Exec exec, BindOptions options) {
   const std::lock_guard lock(gate_mutex_);

@@ -13,8 +13,9 @@ namespace graphtap {
 
 /// A lane: one step header in device memory, and the steps that use it, in order.
 ///
-/// The header is ON between the upload of a step's plan and its close_step; `header_in_doubt_` says that
-/// the device refused one of them, so that it may still be ON: then the memory it points at is kept
+/// The header is ON between the upload of a step's plan and its close_step; `header_in_doubt_` says
+/// that the device refused one of them, so that it may still be ON: then the memory it points at is
+/// kept
 /// (`fenced_`) until a later close_step went through and its event has completed.
 class LaneCore {
  public:
@@ -55,7 +56,8 @@ class LaneCore {
   void open_eager(std::shared_ptr<StepPlan> plan, Stream stream);
 
   // produce
-  void record_capture(HookId hook, const Source& source, const CaptureState& capture, Stream stream);
+  void record_capture(HookId hook, const Source& source, const CaptureState& capture,
+                      Stream stream);
   void produce_eager(HookId hook, const Source& source, Stream stream);
   std::uint16_t count_eager_call(HookId hook);
   void index_pieces();
@@ -75,11 +77,11 @@ class LaneCore {
 
   const std::shared_ptr<MonitorCore> core_;
   const std::uint32_t index_;
-  std::byte* const header_;                 // device memory, owned by the device for ever
-  const std::shared_ptr<FrameRing> images_; // pinned header images
+  std::byte* const header_;                  // device memory, owned by the device for ever
+  const std::shared_ptr<FrameRing> images_;  // pinned header images
   CaptureRecorder recorder_;
-  // Hooks with a call of which is unknown whether it was captured: their ordinals in the capture that is seen
-  // next are not to be trusted.
+  // Hooks with a call of which is unknown whether it was captured: their ordinals in the capture
+  // that is seen next are not to be trusted.
   std::vector<bool> ordinal_in_doubt_;
 
   // The stepping thread's.
@@ -91,14 +93,14 @@ class LaneCore {
   bool header_on_ = false;
   bool header_in_doubt_ = false;
   std::vector<std::shared_ptr<FrameLoan>> fenced_;
-  std::shared_ptr<FrameLoan> image_;        // of the open step
-  std::shared_ptr<StepPlan> eager_;         // the open eager step
-  std::size_t eager_frame_ = 0;             // the frame that is being filled
+  std::shared_ptr<FrameLoan> image_;  // of the open step
+  std::shared_ptr<StepPlan> eager_;   // the open eager step
+  std::size_t eager_frame_ = 0;       // the frame that is being filled
   Stream eager_stream_{};
-  std::vector<Stream> eager_streams_;       // others that produced, until they were joined
-  std::vector<Stream> list_streams_;        // others that come behind the upload of the row lists
-  std::vector<std::uint16_t> eager_calls_;  // by hook
-  std::vector<std::int32_t> piece_of_slot_; // first index into pieces_, -1: none
+  std::vector<Stream> eager_streams_;        // others that produced, until they were joined
+  std::vector<Stream> list_streams_;         // others that come behind the upload of the row lists
+  std::vector<std::uint16_t> eager_calls_;   // by hook
+  std::vector<std::int32_t> piece_of_slot_;  // first index into pieces_, -1: none
   std::vector<std::pair<std::size_t, std::size_t>> pieces_;  // (frame, record), in firing order
 
   std::mutex gate_mutex_;  // the lane's lock: graph objects are touched under it only

@@ -23,7 +23,8 @@ void LaneCore::produce(HookId hook, const Source& source, Stream stream) {
   }
 }
 
-// ---- under capture: a node that reads the lane's header whenever its graph runs ------------------------
+// ---- under capture: a node that reads the lane's header whenever its graph runs
+// ------------------------
 
 void LaneCore::record_capture(HookId id, const Source& source, const CaptureState& capture,
                               Stream stream) {
@@ -61,7 +62,8 @@ void LaneCore::record_capture(HookId id, const Source& source, const CaptureStat
   }
 }
 
-// ---- eager: the plan goes by value -------------------------------------------------------------------
+// ---- eager: the plan goes by value
+// -------------------------------------------------------------------
 
 void LaneCore::open_eager(std::shared_ptr<StepPlan> plan, Stream stream) {
   eager_ = std::move(plan);
@@ -169,7 +171,8 @@ void LaneCore::produce_piece(const Source& source, FramePlan& frame, PlannedReco
   record.fired = true;
 }
 
-// Row lists were uploaded on the step's stream: a producer on another one must not read them before.
+// Row lists were uploaded on the step's stream: a producer on another one must not read them
+// before.
 Status LaneCore::order_behind_lists(Stream stream) {
   if (stream == eager_stream_ ||
       std::find(list_streams_.begin(), list_streams_.end(), stream) != list_streams_.end()) {

@@ -12,7 +12,8 @@ std::uint64_t to_ns(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-// ---- Monitor ---------------------------------------------------------------------------------------
+// ---- Monitor
+// ---------------------------------------------------------------------------------------
 
 Monitor::Monitor(std::shared_ptr<Device> device, HookTable table, MonitorOptions options,
                  std::vector<std::shared_ptr<Sink>> sinks)
@@ -39,8 +40,8 @@ void Monitor::finish_request(const Request& request) {
 Status Monitor::enable(std::string_view selection, Apply apply) {
   const Selection parsed = parse(selection);
   LeaseSpec spec;
-  spec.hooks = parsed.is_default() ? core_->options.active
-                                   : parsed.resolve(core_->table).value_or_throw();
+  spec.hooks =
+      parsed.is_default() ? core_->options.active : parsed.resolve(core_->table).value_or_throw();
   spec.sampling = parsed.sampling();
   return core_->enable(std::move(spec), apply);
 }
@@ -62,7 +63,8 @@ Status Monitor::resize_ring(std::uint64_t bytes) { return core_->resize_ring(byt
 Stats Monitor::stats() const { return core_->stats(); }
 bool Monitor::pump() { return core_->pump(); }
 
-// ---- Lane ------------------------------------------------------------------------------------------
+// ---- Lane
+// ------------------------------------------------------------------------------------------
 
 Lane::Lane(std::shared_ptr<LaneCore> core) noexcept : core_(std::move(core)) {}
 Lane::~Lane() = default;
@@ -79,7 +81,8 @@ std::shared_ptr<BoundGraph> Lane::bind(Graph graph, Exec exec, BindOptions optio
 Status Lane::clear() { return core_->clear(); }
 std::uint32_t Lane::index() const noexcept { return core_->index(); }
 
-// ---- Step ------------------------------------------------------------------------------------------
+// ---- Step
+// ------------------------------------------------------------------------------------------
 
 Step::Step(std::shared_ptr<LaneCore> lane, std::shared_ptr<StepPlan> plan, Stream stream) noexcept
     : lane_(std::move(lane)), plan_(std::move(plan)), stream_(stream) {}
@@ -103,11 +106,13 @@ Step::~Step() {
 }
 
 Status Step::launch(BoundGraph& graph) {
-  if (!lane_) throw Error(Code::invalid_argument, "Step::launch: this step was ended or moved from");
+  if (!lane_)
+    throw Error(Code::invalid_argument, "Step::launch: this step was ended or moved from");
   return lane_->launch(graph, plan_.get(), stream_);
 }
 Result<Exec> Step::prepare(BoundGraph& graph) {
-  if (!lane_) throw Error(Code::invalid_argument, "Step::prepare: this step was ended or moved from");
+  if (!lane_)
+    throw Error(Code::invalid_argument, "Step::prepare: this step was ended or moved from");
   return lane_->prepare(graph, plan_.get(), stream_);
 }
 void Step::invalidate(GapReason reason) noexcept {

@@ -62,11 +62,14 @@ std::shared_ptr<MonitorCore> MonitorCore::make(std::shared_ptr<Device> device, H
 MonitorCore::MonitorCore(std::shared_ptr<Device> device_in, HookTable table_in,
                          MonitorOptions options_in)
     : device(std::move(device_in)),
-      shared_table(std::make_shared<const HookTable>(std::move(table_in))), table(*shared_table),
+      shared_table(std::make_shared<const HookTable>(std::move(table_in))),
+      table(*shared_table),
       options(std::move(options_in)),
-      leases(LeaseBook::make(options.active)), events(*device), accounts(table.size()),
-      planner(std::make_unique<Planner>(table, options.active, options.eager,
-                                        options.max_gather_rows)),
+      leases(LeaseBook::make(options.active)),
+      events(*device),
+      accounts(table.size()),
+      planner(
+          std::make_unique<Planner>(table, options.active, options.eager, options.max_gather_rows)),
       chunked_(table.size()) {}
 
 MonitorCore::~MonitorCore() {
@@ -75,7 +78,8 @@ MonitorCore::~MonitorCore() {
 }
 
 void MonitorCore::start(std::vector<std::shared_ptr<Sink>> sinks) {
-  const Selection selection = Selection::parse(options.selection, table.catalogue()).value_or_throw();
+  const Selection selection =
+      Selection::parse(options.selection, table.catalogue()).value_or_throw();
   LeaseSpec spec;
   spec.name = "default";
   spec.hooks = options.active;
@@ -107,7 +111,8 @@ void MonitorCore::start(std::vector<std::shared_ptr<Sink>> sinks) {
         [this] { wake(); }));
   }
   drain_ = std::make_unique<Drain>(
-      DrainParts{*device, events, shared_table, staging_, accounts, ledger, outstanding, lost_, sinks_},
+      DrainParts{*device, events, shared_table, staging_, accounts, ledger, outstanding, lost_,
+                 sinks_},
       options.ranks, static_cast<std::uint64_t>(options.space_timeout.count()), copy_stream_);
   if (!options.manual) thread_ = std::thread([this] { drain_loop(); });
 }
@@ -130,7 +135,8 @@ Result<std::shared_ptr<FrameRing>> MonitorCore::make_staging(std::uint64_t bytes
                          [keep = device](std::byte* m) { keep->free_pinned(m); });
 }
 
-// ---- background work -------------------------------------------------------------------------------
+// ---- background work
+// -------------------------------------------------------------------------------
 
 bool MonitorCore::pump_drain() {
   const std::lock_guard lock(pump_mutex_);
@@ -206,7 +212,8 @@ void MonitorCore::notice_loss() {
   note_error({Code::device_lost, registry->totals().last_error});
 }
 
-// ---- requests and switching ------------------------------------------------------------------------
+// ---- requests and switching
+// ------------------------------------------------------------------------
 
 Request MonitorCore::begin_request(std::string id, std::int64_t prompt_tokens) {
   auto info = std::make_shared<RequestInfo>();
@@ -232,10 +239,12 @@ void MonitorCore::request_event(RequestEvent event, bool after_steps) {
 Status MonitorCore::enable(LeaseSpec spec, Apply apply) {
   if (!options.switching) {
     return {Code::unsupported,
-            "switching is off for this monitor (MonitorOptions::switching): every active hook captures"};
+            "switching is off for this monitor (MonitorOptions::switching): every active hook "
+            "captures"};
   }
   spec.name = "default";
-  if (const Status status = default_lease_.update(std::move(spec)); !status.ok()) throw Error(status);
+  if (const Status status = default_lease_.update(std::move(spec)); !status.ok())
+    throw Error(status);
   switches_.fetch_add(1, std::memory_order_relaxed);
   if (apply == Apply::at_next_launch) return {};
   registry->begin_change();
@@ -275,7 +284,8 @@ std::shared_ptr<LaneCore> MonitorCore::make_lane() {
   return lane;
 }
 
-// ---- flush and close -------------------------------------------------------------------------------
+// ---- flush and close
+// -------------------------------------------------------------------------------
 
 Status MonitorCore::finish_steps(std::uint64_t deadline_ns) {
   const std::uint64_t barrier = outstanding.last();
@@ -308,15 +318,15 @@ Status MonitorCore::flush(std::uint64_t timeout_ns) {
                                  (stats.last_error.empty() ? "" : " (" + stats.last_error + ")")};
     }
   }
-  if (lost()) return {Code::device_lost, "flush: the device was lost; what was in flight is missing"};
+  if (lost())
+    return {Code::device_lost, "flush: the device was lost; what was in flight is missing"};
   return {};
 }
 
 Status MonitorCore::stop_sinks(std::uint64_t deadline_ns) {
   const std::uint64_t now = device->now_ns();
-  const std::chrono::nanoseconds left(
-      static_cast<std::int64_t>(deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, INT64_MAX)
-                                                  : 0));
+  const std::chrono::nanoseconds left(static_cast<std::int64_t>(
+      deadline_ns > now ? std::min<std::uint64_t>(deadline_ns - now, INT64_MAX) : 0));
   for (const auto& sink : sinks_) sink->begin_stop(left);
   Status first;
   for (const auto& sink : sinks_) {

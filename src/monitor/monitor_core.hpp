@@ -25,8 +25,8 @@ namespace graphtap {
 
 class LaneCore;
 
-/// What a monitor's parts share: memory, the desired set, the drain, the sinks and the threads. Lanes and
-/// open steps keep it alive.
+/// What a monitor's parts share: memory, the desired set, the drain, the sinks and the threads.
+/// Lanes and open steps keep it alive.
 class MonitorCore : public std::enable_shared_from_this<MonitorCore> {
  public:
   static std::shared_ptr<MonitorCore> make(std::shared_ptr<Device> device, HookTable table,
@@ -37,12 +37,15 @@ class MonitorCore : public std::enable_shared_from_this<MonitorCore> {
   MonitorCore& operator=(const MonitorCore&) = delete;
 
   // For lanes.
-  /// Finds room for `frame` under the policy; what finds none moves to frame.shed. Gives it a ticket.
+  /// Finds room for `frame` under the policy; what finds none moves to frame.shed. Gives it a
+  /// ticket.
   void reserve(StepPlan& plan, FramePlan& frame, const std::vector<int>& priority);
   /// The largest frame that can ever be delivered.
   [[nodiscard]] std::uint64_t frame_limit() const;
-  /// Waits until `ready` returns true; false if the time is over or the monitor closes. Holds no lock.
-  bool wait_for_space(FrameRing& ring, std::uint64_t deadline_ns, const std::function<bool()>& ready);
+  /// Waits until `ready` returns true; false if the time is over or the monitor closes. Holds no
+  /// lock.
+  bool wait_for_space(FrameRing& ring, std::uint64_t deadline_ns,
+                      const std::function<bool()>& ready);
   void hand_over(EndedFrame frame);
   /// Counts a device error that is not already counted; remembers a lost device.
   void note_error(const Status& status);

@@ -27,15 +27,18 @@ std::vector<RowSpan> RequestProgress::mark(std::span<const RowSpan> spans, bool 
   out.reserve(spans.size());
   const std::lock_guard lock(mutex_);
   for (RowSpan span : spans) {
-    const auto known = span.request ? computed_until_.find(span.request->serial) : computed_until_.end();
+    const auto known =
+        span.request ? computed_until_.find(span.request->serial) : computed_until_.end();
     if (known == computed_until_.end()) {
       out.push_back(std::move(span));
       continue;
     }
     const std::int64_t end = span.first_token + span.rows;
-    const std::int64_t again = std::clamp<std::int64_t>(known->second - span.first_token, 0, span.rows);
+    const std::int64_t again =
+        std::clamp<std::int64_t>(known->second - span.first_token, 0, span.rows);
     // A draft may be rejected and computed again: it counts once it is no longer speculative.
-    if (advance && !has(span.flags, RowFlags::speculative)) known->second = std::max(known->second, end);
+    if (advance && !has(span.flags, RowFlags::speculative))
+      known->second = std::max(known->second, end);
     if (again > 0) {
       RowSpan repeated = span;
       repeated.rows = static_cast<std::uint32_t>(again);

@@ -9,15 +9,16 @@
 
 namespace graphtap {
 
-/// Up to which token each live request was computed in planned steps, so that ranges computed again (after
-/// a preemption) are marked. Thread-safe.
+/// Up to which token each live request was computed in planned steps, so that ranges computed again
+/// (after a preemption) are marked. Thread-safe.
 class RequestProgress {
  public:
   void begin(std::uint64_t serial);
   void finish(std::uint64_t serial);
 
-  /// `spans` with the rows their request had computed before flagged `recomputed` (a span of both kinds is
-  /// split); moves the requests' progress on. Unattributed spans and unknown requests pass unchanged.
+  /// `spans` with the rows their request had computed before flagged `recomputed` (a span of both
+  /// kinds is split); moves the requests' progress on. Unattributed spans and unknown requests pass
+  /// unchanged.
   [[nodiscard]] std::vector<RowSpan> advance(std::span<const RowSpan> spans);
   /// The same flags, but the progress stays.
   [[nodiscard]] std::vector<RowSpan> marked(std::span<const RowSpan> spans);

@@ -17,8 +17,12 @@ std::shared_ptr<FrameRing> FrameRing::make(std::byte* memory, std::uint64_t capa
 
 FrameRing::FrameRing(std::byte* memory, std::uint64_t capacity, std::uint64_t nonce, Fate free,
                      Fate keep)
-    : memory_(memory), capacity_(capacity), nonce_(nonce), free_(std::move(free)),
-      keep_(std::move(keep)), allocator_(capacity) {}
+    : memory_(memory),
+      capacity_(capacity),
+      nonce_(nonce),
+      free_(std::move(free)),
+      keep_(std::move(keep)),
+      allocator_(capacity) {}
 
 FrameRing::~FrameRing() {
   if (free_) free_(memory_);

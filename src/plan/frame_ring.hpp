@@ -12,8 +12,9 @@
 
 namespace graphtap {
 
-/// A piece of a FrameRing; gives itself back when the last copy goes. What keeps it alive decides how long
-/// its bytes may be touched: the plan until the frame was copied, a lane's fence if its header may be ON.
+/// A piece of a FrameRing; gives itself back when the last copy goes. What keeps it alive decides
+/// how long its bytes may be touched: the plan until the frame was copied, a lane's fence if its
+/// header may be ON.
 class FrameLoan {
  public:
   FrameLoan(std::shared_ptr<class FrameRing> ring, RingAllocator::Block block) noexcept
@@ -25,7 +26,8 @@ class FrameLoan {
   [[nodiscard]] std::byte* data() const noexcept;
   [[nodiscard]] std::uint64_t bytes() const noexcept { return block_.bytes; }
   [[nodiscard]] std::uint64_t magic() const noexcept;
-  /// The device may touch these bytes for ever: their ring's memory is never freed before the device.
+  /// The device may touch these bytes for ever: their ring's memory is never freed before the
+  /// device.
   void keep_memory() noexcept;
 
  private:
@@ -33,9 +35,9 @@ class FrameLoan {
   RingAllocator::Block block_;
 };
 
-/// A ring of memory that frames are lent from: the payload ring on the device, or pinned staging memory.
-/// Owns the memory through `free`, which is called when the ring and its last loan are gone, unless
-/// keep_memory() passed it on through `keep` before. Thread-safe.
+/// A ring of memory that frames are lent from: the payload ring on the device, or pinned staging
+/// memory. Owns the memory through `free`, which is called when the ring and its last loan are
+/// gone, unless keep_memory() passed it on through `keep` before. Thread-safe.
 class FrameRing : public std::enable_shared_from_this<FrameRing> {
  public:
   using Fate = std::function<void(std::byte*)>;

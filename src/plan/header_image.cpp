@@ -32,7 +32,8 @@ void write_header_image(std::byte* image, const StepPlan& plan, const FramePlan&
   wire::StepHeader header{};
   header.slots = slots;
   header.list_entries = total_list_entries(plan);
-  if (plan.kind == StepKind::graph) {  // an eager step uploads its row lists only: the header stays OFF
+  if (plan.kind ==
+      StepKind::graph) {  // an eager step uploads its row lists only: the header stays OFF
     header.ticket = frame.ticket;
     header.frame = reinterpret_cast<std::uint64_t>(frame.loan->data());
     header.magic = frame.loan->magic();
@@ -40,8 +41,8 @@ void write_header_image(std::byte* image, const StepPlan& plan, const FramePlan&
       wire::SlotPlan slot{};
       slot.offset16 = static_cast<std::uint32_t>(record.offset / wire::kAlign);
       slot.rows = record.rows;
-      slot.list = record.list == PlannedRecord::kNoList ? wire::kAllRows
-                                                        : list_position(plan, record.list);
+      slot.list =
+          record.list == PlannedRecord::kNoList ? wire::kAllRows : list_position(plan, record.list);
       slot.capacity16 =
           static_cast<std::uint32_t>(wire::align_up(record.payload_bytes()) / wire::kAlign);
       std::memcpy(image + wire::slots_offset() + record.slot * sizeof(slot), &slot, sizeof(slot));

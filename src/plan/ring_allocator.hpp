@@ -5,8 +5,8 @@
 
 namespace graphtap {
 
-/// Hands out contiguous blocks of a ring in order; blocks may be released in any order and become free
-/// from the oldest on. Counts bytes only: it owns no memory. Not thread-safe.
+/// Hands out contiguous blocks of a ring in order; blocks may be released in any order and become
+/// free from the oldest on. Counts bytes only: it owns no memory. Not thread-safe.
 class RingAllocator {
  public:
   struct Block {

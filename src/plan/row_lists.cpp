@@ -9,17 +9,18 @@ bool names(const LeaseSpec& lease, const Slice& slice) {
   if (lease.requests.empty() && lease.sampling.every_request == 1) return true;
   if (!slice.request) return false;  // nobody knows whose row it is: a filter cannot let it through
   if (slice.request->serial % lease.sampling.every_request != 0) return false;
-  return lease.requests.empty() ||
-         std::find(lease.requests.begin(), lease.requests.end(), slice.request->id) !=
-             lease.requests.end();
+  return lease.requests.empty() || std::find(lease.requests.begin(), lease.requests.end(),
+                                             slice.request->id) != lease.requests.end();
 }
 
-// The tokens of a slice that are of the wanted phase: a prompt's tokens are prefill, the rest is decode.
+// The tokens of a slice that are of the wanted phase: a prompt's tokens are prefill, the rest is
+// decode.
 RowRange phase_rows(Sampling::Phase phase, const Slice& slice) {
   if (phase == Sampling::Phase::any) return {0, slice.rows};
   if (!slice.request) return {0, 0};
   const std::int64_t prompt_left = slice.request->prompt_tokens - slice.first_token;
-  const auto prefill = static_cast<std::uint32_t>(std::clamp<std::int64_t>(prompt_left, 0, slice.rows));
+  const auto prefill =
+      static_cast<std::uint32_t>(std::clamp<std::int64_t>(prompt_left, 0, slice.rows));
   return phase == Sampling::Phase::prefill ? RowRange{0, prefill} : RowRange{prefill, slice.rows};
 }
 

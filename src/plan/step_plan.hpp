@@ -26,9 +26,9 @@ struct PlannedRecord {
   HookId hook = 0;
   std::uint16_t ordinal = 0;
   std::uint32_t slot = 0;
-  std::uint32_t first_row = 0;   // of this piece, within the hook's planned rows
+  std::uint32_t first_row = 0;  // of this piece, within the hook's planned rows
   std::uint32_t rows = 0;
-  std::int32_t list = kNoList;   // into StepPlan::lists
+  std::int32_t list = kNoList;  // into StepPlan::lists
   std::uint64_t row_bytes = 0;
   std::uint64_t offset = 0;      // of its head in the frame
   bool piece = false;            // its hook's rows are spread over several records
@@ -47,11 +47,11 @@ struct PlannedRecord {
 struct FramePlan {
   std::uint64_t ticket = 0;
   std::uint32_t part = 0;
-  std::uint64_t bytes = 0;              // it takes in the ring; 0: nothing to capture
-  std::vector<PlannedRecord> records;   // laid out in it
-  std::vector<PlannedRecord> shed;      // wanted, not laid out; each has its gap reason
-  std::shared_ptr<FrameLoan> loan;      // where it lies, once reserved
-  std::optional<GapReason> failed;      // all of it is lost, and why
+  std::uint64_t bytes = 0;             // it takes in the ring; 0: nothing to capture
+  std::vector<PlannedRecord> records;  // laid out in it
+  std::vector<PlannedRecord> shed;     // wanted, not laid out; each has its gap reason
+  std::shared_ptr<FrameLoan> loan;     // where it lies, once reserved
+  std::optional<GapReason> failed;     // all of it is lost, and why
 
   /// The first reason given stays.
   void fail(GapReason reason) noexcept {
@@ -59,17 +59,18 @@ struct FramePlan {
   }
 };
 
-/// The host's description of one step. The lane marks a frame (fired, gap, failed, loan) until it hands that
-/// frame to the drain, which owns it from then on; everything else is immutable after planning.
+/// The host's description of one step. The lane marks a frame (fired, gap, failed, loan) until it
+/// hands that frame to the drain, which owns it from then on; everything else is immutable after
+/// planning.
 struct StepPlan {
   std::uint32_t lane = 0;
   std::uint64_t step = 0;
   StepKind kind = StepKind::graph;
   std::uint64_t set_version = 0;
-  std::uint64_t sequence = 0;     // in Outstanding
+  std::uint64_t sequence = 0;  // in Outstanding
   std::int64_t columns = 0;
-  HookSet wanted;                 // what the enabled set asks of this step
-  HookSet captured;               // what its frames hold: wanted without what was shed
+  HookSet wanted;    // what the enabled set asks of this step
+  HookSet captured;  // what its frames hold: wanted without what was shed
   std::vector<Slice> token_slices;
   std::vector<Slice> request_slices;
   std::vector<RowList> lists;

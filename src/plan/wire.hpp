@@ -1,14 +1,16 @@
 #pragma once
-// What host and device agree on, byte for byte. Included by host code and by device code: plain data and
-// constexpr functions only.
+// What host and device agree on, byte for byte. Included by host code and by device code: plain
+// data and constexpr functions only.
 #include <cstddef>
 #include <cstdint>
 
 namespace graphtap::wire {
 
 inline constexpr std::uint64_t kAlign = 16;
-inline constexpr std::uint64_t kMagic = 0x6772617068746170;  // "graphtap"; xor-ed with the ring's nonce
-inline constexpr std::uint32_t kAllRows = 0xffffffffu;       // SlotPlan::list of a slot without a row list
+inline constexpr std::uint64_t kMagic =
+    0x6772617068746170;  // "graphtap"; xor-ed with the ring's nonce
+inline constexpr std::uint32_t kAllRows =
+    0xffffffffu;  // SlotPlan::list of a slot without a row list
 
 /// What a producer writes before its rows.
 struct RecordHead {
@@ -16,22 +18,22 @@ struct RecordHead {
   std::uint64_t ticket;  // of the step, from the plan
   std::uint16_t hook;    // the producer's own identity, not the plan's
   std::uint16_t ordinal;
-  std::uint32_t rows;    // rows written
-  std::uint64_t bytes;   // payload bytes written
+  std::uint32_t rows;   // rows written
+  std::uint64_t bytes;  // payload bytes written
 };
 static_assert(sizeof(RecordHead) == 32);
 
 /// The plan of one (hook, ordinal): one 16-byte load tells a producer everything.
 struct alignas(16) SlotPlan {
-  std::uint32_t offset16;  // of the record's head in the frame, in 16-byte units; 0 = OFF
-  std::uint32_t rows;      // rows to copy
-  std::uint32_t list;      // index of the first entry in the header's row list, or kAllRows
+  std::uint32_t offset16;    // of the record's head in the frame, in 16-byte units; 0 = OFF
+  std::uint32_t rows;        // rows to copy
+  std::uint32_t list;        // index of the first entry in the header's row list, or kAllRows
   std::uint32_t capacity16;  // payload bytes that may be written, in 16-byte units
 };
 static_assert(sizeof(SlotPlan) == 16);
 
-/// The step header. In device memory it is followed by slots × SlotPlan, slots × u32 firing counts (the
-/// census) and the row lists. One upload replaces all of it in stream order.
+/// The step header. In device memory it is followed by slots × SlotPlan, slots × u32 firing counts
+/// (the census) and the row lists. One upload replaces all of it in stream order.
 struct alignas(16) StepHeader {
   std::uint64_t ticket;  // 0 = OFF
   std::uint64_t frame;   // device address of the frame

@@ -5,14 +5,14 @@
 namespace graphtap::store {
 namespace {
 
-// Frames without the request that a range may bridge: with several lanes, or events in between, a request's
-// frames are not neighbours. Whoever walks a range looks into each frame anyway.
+// Frames without the request that a range may bridge: with several lanes, or events in between, a
+// request's frames are not neighbours. Whoever walks a range looks into each frame anyway.
 constexpr std::uint32_t kMostBridged = 16;
 
 }  // namespace
 
-bool Directory::add(const FrameHead& head, std::uint64_t frame_bytes, std::span<const std::byte> meta,
-                    std::string& why) {
+bool Directory::add(const FrameHead& head, std::uint64_t frame_bytes,
+                    std::span<const std::byte> meta, std::string& why) {
   const auto fail = [&](const char* what) {
     why = what;
     return false;
@@ -100,7 +100,8 @@ void Directory::add_slices(const StepTables& step) {
   }
 }
 
-void Directory::extend_range(std::uint64_t request, std::int64_t first_token, std::int64_t end_token) {
+void Directory::extend_range(std::uint64_t request, std::int64_t first_token,
+                             std::int64_t end_token) {
   const auto frame = static_cast<std::uint32_t>(frames_.size());  // the one being added
   std::vector<std::uint32_t>& places = range_places_[request];
   if (!places.empty()) {
@@ -134,7 +135,8 @@ std::vector<HookTotalEntry> Directory::hook_totals() const {
 std::vector<GapTotalEntry> Directory::gap_totals() const {
   std::vector<GapTotalEntry> totals;
   for (const auto& [key, count] : gap_totals_) {
-    totals.push_back({count, static_cast<std::uint16_t>(key >> 8), static_cast<std::uint8_t>(key), {}});
+    totals.push_back(
+        {count, static_cast<std::uint16_t>(key >> 8), static_cast<std::uint8_t>(key), {}});
   }
   std::sort(totals.begin(), totals.end(), [](const GapTotalEntry& a, const GapTotalEntry& b) {
     return a.hook != b.hook ? a.hook < b.hook : a.reason < b.reason;

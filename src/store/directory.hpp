@@ -12,12 +12,13 @@
 
 namespace graphtap::store {
 
-/// What a segment's frames hold: the content of its index footer. Filled frame by frame, by the writer as it
-/// appends and by the reader as it scans a segment that has no footer, so that both say the same.
-/// Not thread-safe.
+/// What a segment's frames hold: the content of its index footer. Filled frame by frame, by the
+/// writer as it appends and by the reader as it scans a segment that has no footer, so that both
+/// say the same. Not thread-safe.
 class Directory {
  public:
-  /// Takes a frame in. False, with `why`, if its meta contradicts itself; the directory is then unchanged.
+  /// Takes a frame in. False, with `why`, if its meta contradicts itself; the directory is then
+  /// unchanged.
   bool add(const FrameHead& head, std::uint64_t frame_bytes, std::span<const std::byte> meta,
            std::string& why);
 
@@ -49,7 +50,7 @@ class Directory {
   std::unordered_map<std::uint64_t, std::uint32_t> request_places_;
   std::vector<std::byte> strings_;
   std::vector<EventEntry> events_;
-  std::vector<HookTotalEntry> hook_totals_;  // by hook
+  std::vector<HookTotalEntry> hook_totals_;                      // by hook
   std::unordered_map<std::uint32_t, std::uint64_t> gap_totals_;  // by hook << 8 | reason
 };
 

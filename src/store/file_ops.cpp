@@ -19,7 +19,9 @@ ssize_t FileOps::pwritev(int fd, std::span<const iovec> parts, off_t offset) {
   return ::pwritev(fd, parts.data(), static_cast<int>(parts.size()), offset);
 }
 int FileOps::sync_data(int fd) { return ::fdatasync(fd); }
-int FileOps::make_directory(const std::filesystem::path& path) { return ::mkdir(path.c_str(), 0777); }
+int FileOps::make_directory(const std::filesystem::path& path) {
+  return ::mkdir(path.c_str(), 0777);
+}
 int FileOps::rename(const std::filesystem::path& from, const std::filesystem::path& to) {
   return ::rename(from.c_str(), to.c_str());
 }

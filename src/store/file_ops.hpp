@@ -11,8 +11,8 @@
 
 namespace graphtap::store {
 
-/// Every call by which the writer changes a directory, so that tests can make each of them fail. Results are
-/// those of the system calls: -1 and errno. Thread-safe.
+/// Every call by which the writer changes a directory, so that tests can make each of them fail.
+/// Results are those of the system calls: -1 and errno. Thread-safe.
 class FileOps {
  public:
   virtual ~FileOps() = default;
@@ -44,14 +44,17 @@ class File {
   int fd_;
 };
 
-/// Writes all parts, going on after short writes. The parts are used up. On failure some bytes may be there.
+/// Writes all parts, going on after short writes. The parts are used up. On failure some bytes may
+/// be there.
 [[nodiscard]] int write_fully(const File& file, std::span<iovec> parts, off_t offset);
 
 /// What an errno means. Read-only and permission errors are Code::unavailable.
-[[nodiscard]] Status system_error(int error, std::string_view doing, const std::filesystem::path& path);
+[[nodiscard]] Status system_error(int error, std::string_view doing,
+                                  const std::filesystem::path& path);
 
 /// Writes `text` as a whole file beside `path` and moves it there in one step.
-[[nodiscard]] Status replace_file(FileOps& ops, const std::filesystem::path& path, std::string_view text);
+[[nodiscard]] Status replace_file(FileOps& ops, const std::filesystem::path& path,
+                                  std::string_view text);
 
 /// Makes entries of a directory survive power loss.
 [[nodiscard]] Status sync_directory(FileOps& ops, const std::filesystem::path& directory);

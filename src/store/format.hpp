@@ -1,6 +1,6 @@
 #pragma once
-// The bytes of a segment, as docs/store-format.md describes them. Plain structs that are stored as they lie in
-// memory: little-endian, no padding the compiler could choose, multiples of 8 bytes.
+// The bytes of a segment, as docs/store-format.md describes them. Plain structs that are stored as
+// they lie in memory: little-endian, no padding the compiler could choose, multiples of 8 bytes.
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,8 @@ static_assert(std::endian::native == std::endian::little, "segments are stored l
 inline constexpr std::uint16_t kMajor = 1;  // a reader refuses a higher one
 inline constexpr std::uint16_t kMinor = 0;  // a reader takes a higher one: it only adds
 
-inline constexpr std::uint64_t kAlign = 16;  // of frames, of their parts, and of every record's payload
+inline constexpr std::uint64_t kAlign =
+    16;  // of frames, of their parts, and of every record's payload
 [[nodiscard]] constexpr std::uint64_t align_up(std::uint64_t bytes) noexcept {
   return (bytes + kAlign - 1) & ~(kAlign - 1);
 }
@@ -52,9 +53,9 @@ struct FrameHead {
   std::uint32_t meta_bytes;
   std::uint64_t payload_bytes;
   std::uint32_t tail_bytes;
-  std::uint32_t checksums;       // 64-bit payload checksums at the beginning of the tail, one a record
-  std::uint64_t meta_checksum;   // xxh3 of the meta
-  std::uint64_t checksum;        // xxh3 of the head's bytes before
+  std::uint32_t checksums;  // 64-bit payload checksums at the beginning of the tail, one a record
+  std::uint64_t meta_checksum;  // xxh3 of the meta
+  std::uint64_t checksum;       // xxh3 of the head's bytes before
 };
 static_assert(sizeof(FrameHead) == 64);
 
@@ -63,7 +64,7 @@ struct FrameCommit {
   std::uint64_t magic;
   std::uint64_t frame_bytes;    // head to commit, both included
   std::uint64_t tail_checksum;  // xxh3 of the tail
-  std::uint64_t checksum;       // xxh3 of the commit's bytes before, seeded with the head's checksum
+  std::uint64_t checksum;  // xxh3 of the commit's bytes before, seeded with the head's checksum
 };
 static_assert(sizeof(FrameCommit) == 32);
 
@@ -194,7 +195,8 @@ struct FrameEntry {
 };
 static_assert(sizeof(FrameEntry) == 80);
 
-/// Frames [first_frame, last_frame] hold rows or gaps of a request; a few between them may hold none.
+/// Frames [first_frame, last_frame] hold rows or gaps of a request; a few between them may hold
+/// none.
 struct RangeEntry {
   std::uint64_t request;
   std::int64_t first_token, end_token;  // around all of them
@@ -220,6 +222,6 @@ struct GapTotalEntry {
 static_assert(sizeof(GapTotalEntry) == 16);
 
 template <class T>
-inline constexpr bool kStorable = std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>;
+inline constexpr bool kStorable = std::is_trivially_copyable_v<T>&& std::is_standard_layout_v<T>;
 
 }  // namespace graphtap::store

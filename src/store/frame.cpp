@@ -10,7 +10,8 @@ namespace {
 
 bool read_head(std::span<const std::byte> file, std::uint64_t offset, std::uint64_t nonce,
                FrameHead& head) {
-  if (offset % kAlign != 0 || offset > file.size() || file.size() - offset < sizeof(head)) return false;
+  if (offset % kAlign != 0 || offset > file.size() || file.size() - offset < sizeof(head))
+    return false;
   std::memcpy(&head, file.data() + offset, sizeof(head));
   return head.magic == kFrameMagic && head.nonce == nonce && head.offset == offset &&
          head.checksum == checksum_before_last(head);
@@ -19,8 +20,8 @@ bool read_head(std::span<const std::byte> file, std::uint64_t offset, std::uint6
 /// What the head says its frame takes; the largest number if it makes no sense.
 std::uint64_t frame_size(const FrameHead& head) {
   constexpr std::uint64_t kMostPayload = std::uint64_t{1} << 62;
-  const bool aligned =
-      head.meta_bytes % kAlign == 0 && head.payload_bytes % kAlign == 0 && head.tail_bytes % kAlign == 0;
+  const bool aligned = head.meta_bytes % kAlign == 0 && head.payload_bytes % kAlign == 0 &&
+                       head.tail_bytes % kAlign == 0;
   if (!aligned || head.payload_bytes > kMostPayload ||
       std::uint64_t{head.checksums} * sizeof(std::uint64_t) > head.tail_bytes) {
     return std::numeric_limits<std::uint64_t>::max();

@@ -28,8 +28,9 @@ enum class FrameState : std::uint8_t {
 /// What a state other than `whole` means where a frame should be.
 [[nodiscard]] const char* describe(FrameState state) noexcept;
 
-/// Looks for a frame at `offset` of a segment. Payload checksums are not computed. `out` is filled as far as the
-/// state allows: all but `meta` for bad_meta, head and bytes for past_end and not_committed.
+/// Looks for a frame at `offset` of a segment. Payload checksums are not computed. `out` is filled
+/// as far as the state allows: all but `meta` for bad_meta, head and bytes for past_end and
+/// not_committed.
 [[nodiscard]] FrameState read_frame(std::span<const std::byte> file, std::uint64_t offset,
                                     std::uint64_t nonce, Frame& out);
 

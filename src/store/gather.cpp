@@ -25,7 +25,8 @@ struct Target {
   const store::RequestState* request = nullptr;
 };
 
-Result<Target> find_request(const StoreCore& core, const GatherQuery& query, store::ResolvedQuery& resolved) {
+Result<Target> find_request(const StoreCore& core, const GatherQuery& query,
+                            store::ResolvedQuery& resolved) {
   if (query.request.empty() && !query.serial) {
     return Status(Code::invalid_argument, "a gather needs a request: its id or its serial");
   }
@@ -41,7 +42,8 @@ Result<Target> find_request(const StoreCore& core, const GatherQuery& query, sto
   for (const store::RunFilter& filter : found.value().runs) {
     for (std::uint64_t serial : filter.serials) {
       ++count;
-      all += fmt::format("{}run {} serial {}", count > 1 ? ", " : "", filter.run->header.info.number, serial);
+      all += fmt::format("{}run {} serial {}", count > 1 ? ", " : "",
+                         filter.run->header.info.number, serial);
       target = {filter.run, serial, &filter.run->requests.at(serial)};
     }
   }
@@ -50,7 +52,8 @@ Result<Target> find_request(const StoreCore& core, const GatherQuery& query, sto
                   fmt::format("{} requests match ({}); say which by run and serial", count, all));
   }
   resolved = std::move(found).value();
-  std::erase_if(resolved.runs, [&](const store::RunFilter& filter) { return filter.run != target.run; });
+  std::erase_if(resolved.runs,
+                [&](const store::RunFilter& filter) { return filter.run != target.run; });
   return target;
 }
 
@@ -61,8 +64,8 @@ Result<const Hook*> find_hook(const RunState& run, const std::string& name) {
     known.push_back(hook.name);
   }
   return Status(Code::invalid_argument,
-                fmt::format("run {} ({}) has no hook {}{}", run.header.info.number, run.header.info.model,
-                            in_quotes(name), did_you_mean(name, known)));
+                fmt::format("run {} ({}) has no hook {}{}", run.header.info.number,
+                            run.header.info.model, in_quotes(name), did_you_mean(name, known)));
 }
 
 /// What is known of each token while the steps are walked through.
@@ -86,8 +89,8 @@ class Gathering {
     }
     if (Status s = fit(record); !s.ok()) return s;
     const std::size_t first = place(piece.first_token);
-    std::memcpy(out_.data.data() + first * out_.row_bytes, record.data.data() + piece.row * record.row_bytes,
-                piece.rows * record.row_bytes);
+    std::memcpy(out_.data.data() + first * out_.row_bytes,
+                record.data.data() + piece.row * record.row_bytes, piece.rows * record.row_bytes);
     for (std::size_t i = first; i < first + piece.rows; ++i) {
       if (tokens_[i].there) ++out_.duplicates;
       tokens_[i].there = true;
@@ -103,7 +106,8 @@ class Gathering {
   void mark_not_computed(const TokenRange& range) {
     const std::int64_t begin = std::max(range.begin, out_.tokens.begin);
     const std::int64_t end = std::min(range.end, out_.tokens.end);
-    for (std::int64_t token = begin; token < end; ++token) mark(tokens_[place(token)], Why::not_computed, {});
+    for (std::int64_t token = begin; token < end; ++token)
+      mark(tokens_[place(token)], Why::not_computed, {});
   }
 
   void finish() {
@@ -112,7 +116,8 @@ class Gathering {
       if (token.there) continue;
       const auto at = out_.tokens.begin + static_cast<std::int64_t>(i);
       MissingTokens* last = out_.missing.empty() ? nullptr : &out_.missing.back();
-      if (last && last->tokens.end == at && last->why == token.why && last->reason == token.reason) {
+      if (last && last->tokens.end == at && last->why == token.why &&
+          last->reason == token.reason) {
         ++last->tokens.end;
       } else {
         out_.missing.push_back({{at, at + 1}, token.why, token.reason});
@@ -133,11 +138,16 @@ class Gathering {
   static void mark(Token& token, Why why, GapReason reason) {
     const auto rank = [](Why w) {
       switch (w) {
-        case Why::damaged: return 4;
-        case Why::gap: return 3;
-        case Why::rejected: return 2;
-        case Why::not_computed: return 1;
-        default: return 0;
+        case Why::damaged:
+          return 4;
+        case Why::gap:
+          return 3;
+        case Why::rejected:
+          return 2;
+        case Why::not_computed:
+          return 1;
+        default:
+          return 0;
       }
     };
     if (rank(why) < rank(token.why)) return;
@@ -221,8 +231,9 @@ Result<Gathered> StoreReader::gather(const GatherQuery& query) const {
     }
   }
   if (out.tokens.end < out.tokens.begin) {
-    return Status(Code::invalid_argument, fmt::format("tokens [{}, {}): the end comes before the beginning",
-                                                      query.begin, query.end));
+    return Status(
+        Code::invalid_argument,
+        fmt::format("tokens [{}, {}): the end comes before the beginning", query.begin, query.end));
   }
   store::RunFilter& filter = resolved.runs.front();
   filter.hooks.assign(run.header.info.hooks.size(), false);

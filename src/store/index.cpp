@@ -72,16 +72,22 @@ void IndexBatch::add(const store::Segment& segment) {
     if (static_cast<FrameKind>(entry.kind) != FrameKind::step) continue;
     frames.push_back({number, run, static_cast<std::uint32_t>(i), entry});
   }
-  for (std::size_t i = 0; i < directory.ranges(); ++i) ranges.push_back({number, run, 0, directory.range(i)});
+  for (std::size_t i = 0; i < directory.ranges(); ++i)
+    ranges.push_back({number, run, 0, directory.range(i)});
   for (std::size_t i = 0; i < directory.events(); ++i) {
     events.push_back({number, run, static_cast<std::uint32_t>(i), directory.event(i)});
   }
   for (std::size_t i = 0; i < directory.requests(); ++i) {
     const RequestEntry request = directory.request(i);
-    requests.push_back({run, request.serial, request.prompt_tokens, std::string(directory.id(request))});
+    requests.push_back(
+        {run, request.serial, request.prompt_tokens, std::string(directory.id(request))});
   }
-  directory.hook_totals([&](const HookTotalEntry& total) { hook_totals.push_back({number, run, 0, total}); });
-  directory.gap_totals([&](const GapTotalEntry& total) { gap_totals.push_back({number, run, 0, total}); });
+  directory.hook_totals([&](const HookTotalEntry& total) {
+    hook_totals.push_back({number, run, 0, total});
+  });
+  directory.gap_totals([&](const GapTotalEntry& total) {
+    gap_totals.push_back({number, run, 0, total});
+  });
 }
 
 Index::Index(std::unique_ptr<Database> db, std::unique_ptr<Statements> statements)
@@ -141,14 +147,16 @@ Result<Index> Index::open(const std::filesystem::path& path, const Id& store_id)
   Result<Database> db = Database::open(path, Database::Mode::write);
   if (!db.ok()) return db.status();
   {
-    Result<Statement> ask = Statement::prepare(
-        db.value(),
-        "SELECT (SELECT value FROM about WHERE key = 'version'), (SELECT value FROM about WHERE key = "
-        "'store'), (SELECT value FROM about WHERE key = 'state')");
+    Result<Statement> ask =
+        Statement::prepare(db.value(),
+                           "SELECT (SELECT value FROM about WHERE key = 'version'), (SELECT value "
+                           "FROM about WHERE key = "
+                           "'store'), (SELECT value FROM about WHERE key = 'state')");
     if (!ask.ok()) return ask.status();
     if (!ask.value().next() || ask.value().text(0) != std::to_string(kIndexVersion) ||
         ask.value().text(1) != to_hex(store_id) || ask.value().text(2) != "closed") {
-      return Status(Code::corrupt, path.string() + ": not this store's index, or it was not closed");
+      return Status(Code::corrupt,
+                    path.string() + ": not this store's index, or it was not closed");
     }
   }
   for (const char* sql : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = OFF"}) {
@@ -174,29 +182,31 @@ Status Index::apply(const IndexBatch& batch) {
 
 Status Index::apply_rows(const IndexBatch& batch) {
   for (const auto& run : batch.runs) {
-    if (Status s = statements_->run.run(run->number, run->id, run->name, run->model, run->started_unix_ns,
-                                        run->graphtap_version);
+    if (Status s = statements_->run.run(run->number, run->id, run->name, run->model,
+                                        run->started_unix_ns, run->graphtap_version);
         !s.ok()) {
       return s;
     }
     for (const Hook& hook : run->hooks) {
       const std::string shape = nlohmann::json(hook.row_shape).dump();
       if (Status s = statements_->hook.run(run->number, hook.id, hook.name, hook.type, hook.layer,
-                                           to_string(hook.dtype), shape, to_string(hook.rows), hook.ordinals);
+                                           to_string(hook.dtype), shape, to_string(hook.rows),
+                                           hook.ordinals);
           !s.ok()) {
         return s;
       }
     }
   }
   for (const auto& segment : batch.segments) {
-    if (Status s = statements_->segment.run(segment.number, segment.run, segment.bytes, segment.frames,
-                                            segment.closed);
+    if (Status s = statements_->segment.run(segment.number, segment.run, segment.bytes,
+                                            segment.frames, segment.closed);
         !s.ok()) {
       return s;
     }
   }
   for (const auto& request : batch.requests) {
-    if (Status s = statements_->request.run(request.run, request.serial, request.prompt_tokens, request.id);
+    if (Status s = statements_->request.run(request.run, request.serial, request.prompt_tokens,
+                                            request.id);
         !s.ok()) {
       return s;
     }
@@ -232,7 +242,8 @@ Result<std::vector<IndexBatch::Segment>> Index::covered() {
 }
 
 void remove_index(const std::filesystem::path& path) {
-  std::error_code ignored;  // what is not there needs no removing; what cannot be removed fails to open
+  std::error_code
+      ignored;  // what is not there needs no removing; what cannot be removed fails to open
   for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
     std::filesystem::path file = path;
     file += suffix;

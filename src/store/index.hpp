@@ -15,12 +15,13 @@
 
 namespace graphtap::store {
 
-/// Rows for index.sqlite, taken over from the writer every so often or from whole segments at a rebuild.
+/// Rows for index.sqlite, taken over from the writer every so often or from whole segments at a
+/// rebuild.
 struct IndexBatch {
   struct Segment {
     std::uint64_t number = 0;
     std::uint32_t run = 0;
-    std::uint64_t bytes = 0;   // of whole frames
+    std::uint64_t bytes = 0;  // of whole frames
     std::uint64_t frames = 0;
     bool closed = false;
   };
@@ -51,13 +52,14 @@ struct IndexBatch {
   void add(const store::Segment& segment);
 };
 
-/// index.sqlite, the derived index that SQL queries go to. No reader of ours depends on it; whatever is wrong
-/// with it, it is built anew from the segments. One thread at a time.
+/// index.sqlite, the derived index that SQL queries go to. No reader of ours depends on it;
+/// whatever is wrong with it, it is built anew from the segments. One thread at a time.
 class Index {
  public:
   /// Makes an empty index in place of whatever is there.
   [[nodiscard]] static Result<Index> create(const std::filesystem::path& path, const Id& store_id);
-  /// Opens one that was closed properly. Errors: corrupt (another store's, another version, or not closed).
+  /// Opens one that was closed properly. Errors: corrupt (another store's, another version, or not
+  /// closed).
   [[nodiscard]] static Result<Index> open(const std::filesystem::path& path, const Id& store_id);
 
   /// One transaction. Rows that are there already are replaced.
@@ -89,7 +91,8 @@ struct IndexCheck {
   std::uint64_t rows = 0;
   std::vector<Finding> findings;
 };
-/// Compares every row. With `live` (a writer is at work) an index that is behind is a note, else a warning.
+/// Compares every row. With `live` (a writer is at work) an index that is behind is a note, else a
+/// warning.
 [[nodiscard]] IndexCheck check_index(Database& db, const Id& store_id,
                                      const std::vector<const Segment*>& segments, bool live);
 

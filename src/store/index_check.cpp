@@ -20,12 +20,15 @@ class Checker {
     check_.findings.push_back({severity, kFile, 0, std::move(what)});
   }
   void behind(std::string what) {
-    note(live_ ? Severity::note : Severity::warning, std::move(what) + "; `graphtap index` rebuilds it");
+    note(live_ ? Severity::note : Severity::warning,
+         std::move(what) + "; `graphtap index` rebuilds it");
   }
-  [[nodiscard]] Severity behind_severity() const { return live_ ? Severity::note : Severity::warning; }
+  [[nodiscard]] Severity behind_severity() const {
+    return live_ ? Severity::note : Severity::warning;
+  }
 
-  /// Compares the rows of one table and segment with what they should be. `grows`: the last rows may be
-  /// missing or old, for the segment grows and the index follows.
+  /// Compares the rows of one table and segment with what they should be. `grows`: the last rows
+  /// may be missing or old, for the segment grows and the index follows.
   template <class Row>
   bool compare(const char* table, const char* sql, const std::string& segment, std::uint64_t number,
                const std::vector<Row>& rows, bool grows) {
@@ -37,14 +40,15 @@ class Checker {
     std::size_t wrong = 0;
     while (ask.value().next()) {
       Values stored{};
-      for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = ask.value().number(static_cast<int>(i));
+      for (std::size_t i = 0; i < stored.size(); ++i)
+        stored[i] = ask.value().number(static_cast<int>(i));
       ++check_.rows;
       const bool same = seen < rows.size() && stored == values(rows[seen]);
       ++seen;
       if (same || grows) continue;
       if (++wrong <= kMostNamed) {
-        note(Severity::error, fmt::format("row {} of table {} for {} differs from the segment", seen, table,
-                                          segment));
+        note(Severity::error, fmt::format("row {} of table {} for {} differs from the segment",
+                                          seen, table, segment));
       }
     }
     if (!ask.value().status().ok()) return broken(ask.value().status());
@@ -55,7 +59,8 @@ class Checker {
   }
 
   bool broken(const Status& status) {
-    note(Severity::warning, "cannot be read: " + status.message() + "; `graphtap index` rebuilds it");
+    note(Severity::warning,
+         "cannot be read: " + status.message() + "; `graphtap index` rebuilds it");
     return false;
   }
 
@@ -65,16 +70,18 @@ class Checker {
   IndexCheck& check_;
 };
 
-std::map<std::uint64_t, IndexBatch::Segment> covered_segments(Database& db, Checker& checker, bool& readable) {
+std::map<std::uint64_t, IndexBatch::Segment> covered_segments(Database& db, Checker& checker,
+                                                              bool& readable) {
   std::map<std::uint64_t, IndexBatch::Segment> covered;
-  Result<Statement> ask =
-      Statement::prepare(db, "SELECT segment, run, bytes, frames, closed FROM segments ORDER BY segment");
+  Result<Statement> ask = Statement::prepare(
+      db, "SELECT segment, run, bytes, frames, closed FROM segments ORDER BY segment");
   readable = ask.ok() || checker.broken(ask.status());
   if (!readable) return covered;
   Statement& row = ask.value();
   while (row.next()) {
-    const IndexBatch::Segment segment{row.unsigned_number(0), static_cast<std::uint32_t>(row.number(1)),
-                                      row.unsigned_number(2), row.unsigned_number(3), row.number(4) != 0};
+    const IndexBatch::Segment segment{
+        row.unsigned_number(0), static_cast<std::uint32_t>(row.number(1)), row.unsigned_number(2),
+        row.unsigned_number(3), row.number(4) != 0};
     covered.emplace(segment.number, segment);
   }
   readable = row.status().ok() || checker.broken(row.status());
@@ -105,8 +112,8 @@ bool check_about(Database& db, const Id& store_id, Checker& checker) {
 
 }  // namespace
 
-IndexCheck check_index(Database& db, const Id& store_id, const std::vector<const Segment*>& segments,
-                       bool live) {
+IndexCheck check_index(Database& db, const Id& store_id,
+                       const std::vector<const Segment*>& segments, bool live) {
   IndexCheck check;
   Checker checker(db, live, check);
   if (!check_about(db, store_id, checker)) return check;
@@ -114,10 +121,9 @@ IndexCheck check_index(Database& db, const Id& store_id, const std::vector<const
   const auto covered = covered_segments(db, checker, readable);
   if (!readable) return check;
   for (const auto& [number, row] : covered) {
-    const bool there =
-        std::any_of(segments.begin(), segments.end(), [wanted = number](const Segment* segment) {
-          return segment->number() == wanted;
-        });
+    const bool there = std::any_of(
+        segments.begin(), segments.end(),
+        [wanted = number](const Segment* segment) { return segment->number() == wanted; });
     if (!there) checker.behind(fmt::format("covers {}, which is not there", segment_name(number)));
   }
   for (const Segment* segment : segments) {
@@ -129,7 +135,8 @@ IndexCheck check_index(Database& db, const Id& store_id, const std::vector<const
     IndexBatch expected;
     expected.add(*segment);
     std::sort(expected.ranges.begin(), expected.ranges.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.entry.request, a.entry.first_frame) < std::pair(b.entry.request, b.entry.first_frame);
+      return std::pair(a.entry.request, a.entry.first_frame) <
+             std::pair(b.entry.request, b.entry.first_frame);
     });
     if (row->second.frames != expected.segments.front().frames) {
       checker.behind(fmt::format("covers {} of {} frames of {}", row->second.frames,
@@ -142,8 +149,10 @@ IndexCheck check_index(Database& db, const Id& store_id, const std::vector<const
     if (!checker.compare("steps", kSelectSteps, name, number, expected.frames, grows) ||
         !checker.compare("spans", kSelectSpans, name, number, expected.ranges, grows) ||
         !checker.compare("events", kSelectEvents, name, number, expected.events, grows) ||
-        !checker.compare("hook_totals", kSelectHookTotals, name, number, expected.hook_totals, grows) ||
-        !checker.compare("gap_totals", kSelectGapTotals, name, number, expected.gap_totals, grows)) {
+        !checker.compare("hook_totals", kSelectHookTotals, name, number, expected.hook_totals,
+                         grows) ||
+        !checker.compare("gap_totals", kSelectGapTotals, name, number, expected.gap_totals,
+                         grows)) {
       break;
     }
   }

@@ -137,7 +137,8 @@ void Keeper::work(bool force) {
     give_up_index();
   }
   std::unique_lock lock(mutex_);
-  const bool due = !unsynced_.empty() && (force || Clock::now() >= first_unsynced_ + sync_interval_);
+  const bool due =
+      !unsynced_.empty() && (force || Clock::now() >= first_unsynced_ + sync_interval_);
   lock.unlock();
   if (due) sync_files();
 }
@@ -180,8 +181,9 @@ void Keeper::sync_files() {
   Status status;
   for (const auto& file : files) {
     if (ops_.sync_data(file->fd()) != 0) {
-      status = system_error(errno, "syncing; what was written since the last sync may not survive a power "
-                                   "loss: a segment in",
+      status = system_error(errno,
+                            "syncing; what was written since the last sync may not survive a power "
+                            "loss: a segment in",
                             layout_.segments());
     }
   }

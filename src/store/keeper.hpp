@@ -18,21 +18,23 @@
 
 namespace graphtap::store {
 
-/// The writer's second thread: brings index.sqlite up to date in batches and, for Durability::power, syncs
-/// what was written within the stated interval, so that neither makes a write wait.
+/// The writer's second thread: brings index.sqlite up to date in batches and, for
+/// Durability::power, syncs what was written within the stated interval, so that neither makes a
+/// write wait.
 class Keeper {
  public:
   /// `first_segment`: the run's first; older ones may have to be indexed first.
-  Keeper(FileOps& ops, Layout layout, Id store_id, std::uint64_t first_segment, const StoreOptions& options,
-         LiveIndex& live);
+  Keeper(FileOps& ops, Layout layout, Id store_id, std::uint64_t first_segment,
+         const StoreOptions& options, LiveIndex& live);
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
   /// Something was written to `file`. Cheap.
   void touch(const std::shared_ptr<File>& file);
-  /// Waits until everything written before is synced (Durability::power) and in the index, unless the index
-  /// of an older part of the store is still being built. Errors: io_error, exhausted (of a sync).
+  /// Waits until everything written before is synced (Durability::power) and in the index, unless
+  /// the index of an older part of the store is still being built. Errors: io_error, exhausted (of
+  /// a sync).
   Status flush();
   /// What went wrong with syncing since the last call.
   [[nodiscard]] Status take_error();

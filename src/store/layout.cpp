@@ -101,8 +101,8 @@ Result<Manifest> parse_manifest(std::string_view text, const std::filesystem::pa
   if (!json.is_object()) return corrupt("not a JSON object, though a store's manifest is one");
   const auto format = json.find("format");
   if (format == json.end() || !format->is_string() || *format != kFormatName) {
-    return Status(Code::invalid_argument,
-                  fmt::format("{}: the field \"format\" is not {}", path.string(), in_quotes(kFormatName)));
+    return Status(Code::invalid_argument, fmt::format("{}: the field \"format\" is not {}",
+                                                      path.string(), in_quotes(kFormatName)));
   }
   const auto version = json.find("version");
   const auto is_number = [](const Json& value) {
@@ -136,7 +136,8 @@ Result<Manifest> read_manifest(const Layout& layout) {
   if (kind == std::filesystem::file_type::not_found) {
     return Status(Code::not_found, fmt::format("{}: no such directory", layout.directory.string()));
   }
-  if (kind != std::filesystem::file_type::directory) return not_ours(layout, "it is not a directory");
+  if (kind != std::filesystem::file_type::directory)
+    return not_ours(layout, "it is not a directory");
   std::ifstream file(layout.manifest(), std::ios::binary);
   if (!file) {
     if (std::filesystem::exists(layout.manifest(), error) || error) {
@@ -167,16 +168,18 @@ Status check_free_for_store(const Layout& layout) {
   std::error_code error;
   const auto kind = std::filesystem::status(layout.directory, error).type();
   if (kind == std::filesystem::file_type::not_found) return {};
-  if (kind != std::filesystem::file_type::directory) return not_ours(layout, "it is not a directory");
+  if (kind != std::filesystem::file_type::directory)
+    return not_ours(layout, "it is not a directory");
   std::filesystem::directory_iterator entries(layout.directory, error);
   for (; !error && entries != std::filesystem::directory_iterator{}; entries.increment(error)) {
     const std::string name = entries->path().filename().string();
     const bool left_behind = name == "LOCK" || name == "graphtap-store.json.new" ||
                              (name == "segments" && std::filesystem::is_empty(*entries, error));
     if (!left_behind) {
-      return not_ours(layout, fmt::format("it holds {} and no graphtap-store.json; give a new or an "
-                                          "empty directory",
-                                          in_quotes(name)));
+      return not_ours(layout,
+                      fmt::format("it holds {} and no graphtap-store.json; give a new or an "
+                                  "empty directory",
+                                  in_quotes(name)));
     }
   }
   if (error) return system_error(error.value(), "listing", layout.directory);

@@ -41,16 +41,19 @@ struct Manifest {
 };
 [[nodiscard]] std::string manifest_text(const Manifest& manifest);
 /// Errors: corrupt, invalid_argument (another format), unsupported (a newer major version).
-[[nodiscard]] Result<Manifest> parse_manifest(std::string_view text, const std::filesystem::path& path);
+[[nodiscard]] Result<Manifest> parse_manifest(std::string_view text,
+                                              const std::filesystem::path& path);
 /// Errors: those, not_found (no such directory), invalid_argument (not a store), io_error.
 [[nodiscard]] Result<Manifest> read_manifest(const Layout& layout);
-[[nodiscard]] Status newer_version(const std::filesystem::path& path, unsigned major, unsigned minor);
+[[nodiscard]] Status newer_version(const std::filesystem::path& path, unsigned major,
+                                   unsigned minor);
 
 /// Numbers of the segment files that are there, rising. Errors: io_error, unavailable.
 [[nodiscard]] Result<std::vector<std::uint64_t>> list_segments(const Layout& layout);
 
-/// True if a store may be made in the directory: it is not there, or holds nothing but what an interrupted
-/// creation leaves. Errors: invalid_argument (something else lives there), unavailable, io_error.
+/// True if a store may be made in the directory: it is not there, or holds nothing but what an
+/// interrupted creation leaves. Errors: invalid_argument (something else lives there), unavailable,
+/// io_error.
 [[nodiscard]] Status check_free_for_store(const Layout& layout);
 
 }  // namespace graphtap::store

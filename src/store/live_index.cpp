@@ -18,7 +18,8 @@ void LiveIndex::begin_segment(const SegmentWriter& segment) {
   frames_taken_ = events_taken_ = requests_taken_ = 0;
 }
 
-bool LiveIndex::add(const SegmentWriter& segment, std::span<const std::byte> meta, std::string& why) {
+bool LiveIndex::add(const SegmentWriter& segment, std::span<const std::byte> meta,
+                    std::string& why) {
   const std::lock_guard lock(mutex_);
   const FrameHead& head = segment.last_head();
   size_ = segment.size();
@@ -61,12 +62,14 @@ void LiveIndex::collect(bool totals, bool closed) {
   }
   const auto& events = directory_.events();
   for (; events_taken_ < events.size(); ++events_taken_) {
-    pending_.events.push_back({number_, run, static_cast<std::uint32_t>(events_taken_), events[events_taken_]});
+    pending_.events.push_back(
+        {number_, run, static_cast<std::uint32_t>(events_taken_), events[events_taken_]});
   }
   const auto& requests = directory_.requests();
   for (; requests_taken_ < requests.size(); ++requests_taken_) {
     const RequestEntry& entry = requests[requests_taken_];
-    pending_.requests.push_back({run, entry.serial, entry.prompt_tokens, std::string(directory_.id(entry))});
+    pending_.requests.push_back(
+        {run, entry.serial, entry.prompt_tokens, std::string(directory_.id(entry))});
   }
   if (!totals) return;
   for (const HookTotalEntry& total : directory_.hook_totals()) {

@@ -13,8 +13,8 @@
 
 namespace graphtap::store {
 
-/// The directory of the segment being written, and the rows that index.sqlite does not have yet. The sink's
-/// thread fills it; take() may be called from another one.
+/// The directory of the segment being written, and the rows that index.sqlite does not have yet.
+/// The sink's thread fills it; take() may be called from another one.
 class LiveIndex {
  public:
   void begin_run(std::shared_ptr<const RunInfo> run);
@@ -29,9 +29,12 @@ class LiveIndex {
   // For the thread that fills it.
   [[nodiscard]] bool knows(std::uint64_t serial) const { return directory_.knows(serial); }
   [[nodiscard]] std::size_t frames() const { return directory_.frames().size(); }
-  [[nodiscard]] std::optional<std::span<const std::byte>> encode_footer() { return directory_.encode(writer_); }
+  [[nodiscard]] std::optional<std::span<const std::byte>> encode_footer() {
+    return directory_.encode(writer_);
+  }
 
-  /// Moves the new rows out. Totals of the segment being written only if asked for: they change every time.
+  /// Moves the new rows out. Totals of the segment being written only if asked for: they change
+  /// every time.
   [[nodiscard]] IndexBatch take(bool totals);
 
  private:

@@ -53,12 +53,14 @@ Result<WriterLock> WriterLock::take(FileOps& ops, const Layout& layout) {
   struct flock lock = whole_file(F_WRLCK);
   if (::fcntl(fd, F_OFD_SETLK, &lock) != 0) {
     if (errno == EAGAIN || errno == EACCES) {
-      return Status(Code::unavailable,
-                    fmt::format("the store {} is being written by {}; a store has one writer at a time",
-                                layout.directory.string(), read_text(fd)));
+      return Status(
+          Code::unavailable,
+          fmt::format("the store {} is being written by {}; a store has one writer at a time",
+                      layout.directory.string(), read_text(fd)));
     }
-    return Status(Code::unavailable,
-                  system_error(errno, "this file system gives no locks; locking", layout.lock()).message());
+    return Status(
+        Code::unavailable,
+        system_error(errno, "this file system gives no locks; locking", layout.lock()).message());
   }
   std::string text = own_text();
   iovec part{text.data(), text.size()};

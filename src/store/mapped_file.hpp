@@ -10,8 +10,8 @@
 
 namespace graphtap::store {
 
-/// A file that may grow, mapped read-only. What bytes() gave out stays mapped, at the same place, while the
-/// object lives; refresh() shows what was appended.
+/// A file that may grow, mapped read-only. What bytes() gave out stays mapped, at the same place,
+/// while the object lives; refresh() shows what was appended.
 class MappedFile {
  public:
   /// Errors: not_found, unavailable, io_error.

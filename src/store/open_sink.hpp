@@ -8,7 +8,9 @@
 namespace graphtap::store {
 
 /// open_store_sink() with the system calls named; `ops` must outlive the sink.
-[[nodiscard]] Result<std::shared_ptr<Sink>> open_sink(FileOps& ops, const std::filesystem::path& directory,
-                                                      const HookTable& table, const StoreOptions& options);
+[[nodiscard]] Result<std::shared_ptr<Sink>> open_sink(FileOps& ops,
+                                                      const std::filesystem::path& directory,
+                                                      const HookTable& table,
+                                                      const StoreOptions& options);
 
 }  // namespace graphtap::store

@@ -18,16 +18,18 @@ Status wrong(std::string message) { return {Code::invalid_argument, std::move(me
 
 Status apply_selection(const RunState& run, const std::string& text, std::vector<bool>& hooks) {
   if (!run.header.table) {
-    return {Code::unsupported,
-            fmt::format("run {}: its hook table cannot be rebuilt ({}); ask by type and layer instead",
-                        run.header.info.number, run.header.table_problem)};
+    return {
+        Code::unsupported,
+        fmt::format("run {}: its hook table cannot be rebuilt ({}); ask by type and layer instead",
+                    run.header.info.number, run.header.table_problem)};
   }
   const Result<Selection> selection = Selection::parse(text, run.header.table->catalogue());
   if (!selection.ok()) return selection.status();
   if (!(selection.value().sampling() == Sampling{})) {
-    return wrong(fmt::format("{}: sampling (@...) chooses what is captured; it cannot be asked for when "
-                             "reading",
-                             in_quotes(text)));
+    return wrong(
+        fmt::format("{}: sampling (@...) chooses what is captured; it cannot be asked for when "
+                    "reading",
+                    in_quotes(text)));
   }
   const Result<HookSet> set = selection.value().resolve(*run.header.table);
   if (!set.ok()) return set.status();
@@ -52,10 +54,11 @@ Status apply_type(const RunState& run, const std::string& type, std::optional<in
     types.push_back(hook.type);
   }
   if (any) return {};
-  const std::string wanted = layer ? fmt::format("{} in layer {}", in_quotes(name.empty() ? "*" : name), *layer)
-                                   : in_quotes(name);
-  return wrong(fmt::format("run {} ({}) has no hook {}{}", run.header.info.number, run.header.info.model,
-                           wanted, did_you_mean(name, types)));
+  const std::string wanted =
+      layer ? fmt::format("{} in layer {}", in_quotes(name.empty() ? "*" : name), *layer)
+            : in_quotes(name);
+  return wrong(fmt::format("run {} ({}) has no hook {}{}", run.header.info.number,
+                           run.header.info.model, wanted, did_you_mean(name, types)));
 }
 
 Result<std::vector<bool>> hooks_of(const RunState& run, const Query& query) {
@@ -115,7 +118,8 @@ Result<ResolvedQuery> resolve(const StoreCore& core, const Query& query) {
   resolved.tokens = {query.begin, query.end};
   resolved.skip_rejected = query.skip_rejected;
   if (query.begin > query.end) {
-    return wrong(fmt::format("tokens [{}, {}): the end comes before the beginning", query.begin, query.end));
+    return wrong(
+        fmt::format("tokens [{}, {}): the end comes before the beginning", query.begin, query.end));
   }
   const std::vector<const RunState*> all = core.runs();
   std::vector<const RunState*> asked;
@@ -123,10 +127,11 @@ Result<ResolvedQuery> resolve(const StoreCore& core, const Query& query) {
     if (!query.run || run->header.info.number == *query.run) asked.push_back(run);
   }
   if (query.run && asked.empty()) {
-    return Status(Code::not_found,
-                  all.empty() ? fmt::format("no run {}: the store has no runs", *query.run)
-                              : fmt::format("no run {}: the store has runs {} to {}", *query.run,
-                                            all.front()->header.info.number, all.back()->header.info.number));
+    return Status(Code::not_found, all.empty()
+                                       ? fmt::format("no run {}: the store has no runs", *query.run)
+                                       : fmt::format("no run {}: the store has runs {} to {}",
+                                                     *query.run, all.front()->header.info.number,
+                                                     all.back()->header.info.number));
   }
   // Runs of different models may share a store: one that knows the hooks is enough.
   Status refused;

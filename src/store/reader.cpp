@@ -60,7 +60,8 @@ RequestSummary summarise(const RunState& run, std::uint64_t serial, const Reques
   for (const auto& part : run.parts) {
     part.segment->directory().ranges_of(serial, [&](const store::RangeEntry& range) {
       summary.steps += range.frames;
-      summary.tokens.begin = any ? std::min(summary.tokens.begin, range.first_token) : range.first_token;
+      summary.tokens.begin =
+          any ? std::min(summary.tokens.begin, range.first_token) : range.first_token;
       summary.tokens.end = any ? std::max(summary.tokens.end, range.end_token) : range.end_token;
       any = true;
     });
@@ -87,14 +88,15 @@ RunSummary summarise(const RunState& run, bool writing, bool last) {
       ++summary.steps;
       summary.records += entry.records;
       summary.payload_bytes += entry.payload_bytes;
-      summary.first_end_unix_ns = any ? std::min(summary.first_end_unix_ns, entry.end_unix_ns)
-                                      : entry.end_unix_ns;
-      summary.last_end_unix_ns = any ? std::max(summary.last_end_unix_ns, entry.end_unix_ns)
-                                     : entry.end_unix_ns;
+      summary.first_end_unix_ns =
+          any ? std::min(summary.first_end_unix_ns, entry.end_unix_ns) : entry.end_unix_ns;
+      summary.last_end_unix_ns =
+          any ? std::max(summary.last_end_unix_ns, entry.end_unix_ns) : entry.end_unix_ns;
       any = true;
     }
     directory.gap_totals([&](const store::GapTotalEntry& total) {
-      (is_shed(static_cast<GapReason>(total.reason)) ? summary.shed : summary.missing) += total.count;
+      (is_shed(static_cast<GapReason>(total.reason)) ? summary.shed : summary.missing) +=
+          total.count;
     });
   }
   return summary;
@@ -130,7 +132,8 @@ StoreSummary StoreReader::summary() const {
     summary.file_bytes += segment->file_bytes();
   }
   const std::vector<const RunState*> runs = core_->runs();
-  for (const RunState* run : runs) summary.runs.push_back(summarise(*run, writing, run == runs.back()));
+  for (const RunState* run : runs)
+    summary.runs.push_back(summarise(*run, writing, run == runs.back()));
   summary.findings = core_->findings(writing);
   return summary;
 }

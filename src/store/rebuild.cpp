@@ -46,7 +46,8 @@ Result<IndexReport> rebuild_index(const std::filesystem::path& directory) {
       requests.emplace(segment->head().run_number, segment->directory().request(i).serial);
     }
     for (std::size_t i = 0; i < segment->directory().frames(); ++i) {
-      const bool step = segment->directory().frame(i).kind == static_cast<std::uint16_t>(store::FrameKind::step);
+      const bool step =
+          segment->directory().frame(i).kind == static_cast<std::uint16_t>(store::FrameKind::step);
       report.steps += step ? 1 : 0;
     }
   }

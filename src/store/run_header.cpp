@@ -33,12 +33,9 @@ Json type_json(const HookType& type) {
 }
 
 Json hook_json(const Hook& hook) {
-  Json json{{"name", hook.name},
-            {"type", hook.type},
-            {"layer", hook.layer},
-            {"dtype", to_string(hook.dtype)},
-            {"shape", hook.row_shape},
-            {"rows", kBases.at(static_cast<std::size_t>(hook.rows))},
+  Json json{{"name", hook.name},        {"type", hook.type},
+            {"layer", hook.layer},      {"dtype", to_string(hook.dtype)},
+            {"shape", hook.row_shape},  {"rows", kBases.at(static_cast<std::size_t>(hook.rows))},
             {"ordinals", hook.ordinals}};
   if (hook.rows == RowBasis::fixed) json["fixed_rows"] = hook.fixed_rows;
   return json;
@@ -117,8 +114,8 @@ Hook read_hook(const Json& json, std::size_t id) {
   return hook;
 }
 
-/// Rebuilds the table that the names of selections are looked up in. A shipped type is taken as this version
-/// ships it: the records' shapes come from the stored hooks, never from here.
+/// Rebuilds the table that the names of selections are looked up in. A shipped type is taken as
+/// this version ships it: the records' shapes come from the stored hooks, never from here.
 void rebuild_table(const Json& types, RunHeader& header) {
   Catalogue catalogue = Catalogue::builtin();
   for (const Json& type : types) {
@@ -181,7 +178,8 @@ Result<RunHeader> parse_run_json(std::string_view text) {
     info.id = run.text("id");
     info.name = run.text("name");
     info.model = run.text("model");
-    info.started_unix_ns = run.number("started_unix_ns", std::numeric_limits<std::int64_t>::min(), kMost);
+    info.started_unix_ns =
+        run.number("started_unix_ns", std::numeric_limits<std::int64_t>::min(), kMost);
     info.graphtap_version = run.text("graphtap");
     const std::vector<std::int64_t> version = run.numbers("format", 0, 0xffff);
     if (version.size() != 2) run.fail("field \"format\" is not two numbers");
@@ -194,7 +192,8 @@ Result<RunHeader> parse_run_json(std::string_view text) {
     };
     info.ranks = {rank("tensor"), rank("pipeline"), rank("data"), rank("expert")};
     const Json& hooks = run.at("hooks");
-    if (!hooks.is_array() || hooks.size() > 0xffff) run.fail("field \"hooks\" is not a list of hooks");
+    if (!hooks.is_array() || hooks.size() > 0xffff)
+      run.fail("field \"hooks\" is not a list of hooks");
     std::uint32_t slot = 0;
     for (const Json& hook : hooks) {
       info.hooks.push_back(read_hook(hook, info.hooks.size()));

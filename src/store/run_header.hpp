@@ -13,8 +13,8 @@ namespace graphtap::store {
 /// What every segment says of its run.
 struct RunHeader {
   RunInfo info;
-  /// The hook table rebuilt with the types it was made from, for selections; null if it cannot be rebuilt
-  /// (then `table_problem` says why): records are readable all the same.
+  /// The hook table rebuilt with the types it was made from, for selections; null if it cannot be
+  /// rebuilt (then `table_problem` says why): records are readable all the same.
   std::shared_ptr<const HookTable> table;
   std::string table_problem;
 };

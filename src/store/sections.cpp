@@ -54,10 +54,9 @@ std::optional<std::span<const std::byte>> SectionWriter::finish() {
   std::byte* table = buffer_.data() + sizeof(head);
   std::size_t offset = sizeof(head) + pending_.size() * sizeof(SectionEntry);
   for (const Pending& section : pending_) {
-    const SectionEntry entry{static_cast<std::uint16_t>(section.id),
-                             static_cast<std::uint16_t>(section.entry_bytes),
-                             static_cast<std::uint32_t>(section.count),
-                             static_cast<std::uint32_t>(offset), 0};
+    const SectionEntry entry{
+        static_cast<std::uint16_t>(section.id), static_cast<std::uint16_t>(section.entry_bytes),
+        static_cast<std::uint32_t>(section.count), static_cast<std::uint32_t>(offset), 0};
     std::memcpy(table, &entry, sizeof(entry));
     table += sizeof(entry);
     std::memcpy(buffer_.data() + offset, section.bytes.data(), section.bytes.size());

@@ -10,8 +10,9 @@
 
 namespace graphtap::store {
 
-/// Entries of one section, read in place. An entry of another version may be longer (the rest is skipped) or
-/// shorter (the rest reads as zero). Copies entries out, so that the bytes need no alignment.
+/// Entries of one section, read in place. An entry of another version may be longer (the rest is
+/// skipped) or shorter (the rest reads as zero). Copies entries out, so that the bytes need no
+/// alignment.
 template <class T>
 class Table {
   static_assert(kStorable<T>);
@@ -60,7 +61,8 @@ class Sections {
   [[nodiscard]] std::span<const std::byte> bytes(Section id) const noexcept;
 
  private:
-  Sections(std::span<const std::byte> meta, Table<SectionEntry> table) : meta_(meta), table_(table) {}
+  Sections(std::span<const std::byte> meta, Table<SectionEntry> table)
+      : meta_(meta), table_(table) {}
   [[nodiscard]] std::optional<SectionEntry> find(Section id) const noexcept;
   std::span<const std::byte> meta_;
   Table<SectionEntry> table_;
@@ -85,7 +87,8 @@ class SectionWriter {
     std::size_t count;
     std::span<const std::byte> bytes;
   };
-  void add(Section id, std::size_t entry_bytes, std::size_t count, std::span<const std::byte> bytes);
+  void add(Section id, std::size_t entry_bytes, std::size_t count,
+           std::span<const std::byte> bytes);
   std::vector<Pending> pending_;
   std::vector<std::byte> buffer_;
 };

@@ -44,7 +44,8 @@ Status Segment::load() {
 
 Status Segment::read_head() {
   if (bytes_.size() < sizeof(head_)) {
-    tail_ = {0, bytes_.size(), FrameState::past_end};  // its writer was stopped here, or is about to go on
+    tail_ = {0, bytes_.size(),
+             FrameState::past_end};  // its writer was stopped here, or is about to go on
     return {};
   }
   std::memcpy(&head_, bytes_.data(), sizeof(head_));
@@ -58,11 +59,13 @@ Status Segment::read_head() {
                     head_.head_bytes <= bytes_.size();
   if (head_.checksum != checksum_before_last(head_) || !sane) {
     tail_ = {0, bytes_.size(), FrameState::bad_head};
-    note(Severity::error, 0, "the segment's head does not match its checksum: nothing in it can be read");
+    note(Severity::error, 0,
+         "the segment's head does not match its checksum: nothing in it can be read");
     return {};
   }
   if (head_.number != number_) {
-    note(Severity::warning, 0, fmt::format("the segment's head says that it is number {}", head_.number));
+    note(Severity::warning, 0,
+         fmt::format("the segment's head says that it is number {}", head_.number));
   }
   tail_ = {};
   has_head_ = true;
@@ -84,7 +87,8 @@ bool Segment::load_footer() {
   if (state != FrameState::whole || !is_footer) return false;
   const std::optional<Sections> sections = Sections::parse(footer.meta);
   if (!sections) {
-    note(Severity::warning, offset, "the index footer contradicts itself; the segment was scanned instead");
+    note(Severity::warning, offset,
+         "the index footer contradicts itself; the segment was scanned instead");
     return false;
   }
   directory_ = std::make_unique<SegmentDirectory>(*sections);
@@ -127,9 +131,11 @@ bool Segment::pass_damage(FrameState state, const Frame& frame) {
     return true;
   }
   if (state == FrameState::not_committed) {
-    // An unfinished frame is the last one. If another follows, this one was finished and is damaged.
+    // An unfinished frame is the last one. If another follows, this one was finished and is
+    // damaged.
     Frame next;
-    if (read_frame(bytes_, at + frame.bytes, head_.nonce, next) == FrameState::bad_head) return false;
+    if (read_frame(bytes_, at + frame.bytes, head_.nonce, next) == FrameState::bad_head)
+      return false;
     note(Severity::error, at, describe(state));
     scanned_ = at + frame.bytes;
     return true;
@@ -151,7 +157,8 @@ Status Segment::refresh() {
     // A damaged head stays what it is; one that was not there yet may have come.
     return findings_.empty() ? load() : Status{};
   }
-  const bool unfinished = tail_.state == FrameState::not_committed;  // a frame's bytes may come late
+  const bool unfinished =
+      tail_.state == FrameState::not_committed;  // a frame's bytes may come late
   if (bytes_.size() > scanned_size_ || unfinished) scan();
   return {};
 }

@@ -17,8 +17,9 @@
 
 namespace graphtap::store {
 
-/// A segment file as a reader sees it: its frames, from the index footer of a closed one, by scanning an open
-/// or damaged one. Damage is passed over and named. const calls may run at the same time.
+/// A segment file as a reader sees it: its frames, from the index footer of a closed one, by
+/// scanning an open or damaged one. Damage is passed over and named. const calls may run at the
+/// same time.
 class Segment {
  public:
   /// What lies behind the last whole frame of a segment that has no footer.
@@ -28,16 +29,18 @@ class Segment {
     FrameState state = FrameState::whole;
   };
 
-  /// Errors: not_found, unavailable, io_error, unsupported (a newer format). A damaged segment is no error.
-  [[nodiscard]] static Result<std::unique_ptr<Segment>> open(const Layout& layout, std::uint64_t number);
+  /// Errors: not_found, unavailable, io_error, unsupported (a newer format). A damaged segment is
+  /// no error.
+  [[nodiscard]] static Result<std::unique_ptr<Segment>> open(const Layout& layout,
+                                                             std::uint64_t number);
   /// From bytes that outlive it, for fuzzing.
   [[nodiscard]] static Result<std::unique_ptr<Segment>> from_bytes(std::span<const std::byte> bytes,
                                                                    std::uint64_t number);
 
   /// Takes in what was appended. Errors: io_error, corrupt (the file was cut).
   Status refresh();
-  /// Leaves the last frame out: the next segment has it again (a write that was reported as failed, and was
-  /// whole all the same).
+  /// Leaves the last frame out: the next segment has it again (a write that was reported as failed,
+  /// and was whole all the same).
   void forget_last();
 
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
@@ -76,7 +79,7 @@ class Segment {
   SegmentHead head_{};
   bool has_head_ = false;
   bool closed_ = false;
-  std::uint64_t scanned_ = 0;  // offset of the first byte that is not in the directory
+  std::uint64_t scanned_ = 0;       // offset of the first byte that is not in the directory
   std::uint64_t scanned_size_ = 0;  // the file's size at the last scan
   Tail tail_;
   std::vector<Finding> findings_;

@@ -9,12 +9,12 @@
 
 namespace graphtap::store {
 
-/// What a segment holds, whether it was read from its footer (in place) or found by scanning. Entries of a
-/// footer are what the file says: use() of a frame checks it.
+/// What a segment holds, whether it was read from its footer (in place) or found by scanning.
+/// Entries of a footer are what the file says: use() of a frame checks it.
 class SegmentDirectory {
  public:
-  SegmentDirectory() = default;                           // scanned, empty
-  explicit SegmentDirectory(const Sections& footer);      // borrowed from the mapped file
+  SegmentDirectory() = default;                       // scanned, empty
+  explicit SegmentDirectory(const Sections& footer);  // borrowed from the mapped file
 
   /// What a scan fills; null for a footer.
   [[nodiscard]] Directory* scanned() noexcept { return from_footer_ ? nullptr : &own_; }

@@ -39,9 +39,9 @@ bool repeats(const SegmentDirectory& before, const SegmentDirectory& after) {
 }  // namespace
 
 Status SegmentSet::load(const Layout& layout, std::uint64_t end) {
-  // A directory that is read while files are made in it may leave some of them out. But every segment below
-  // the newest one of a first reading was there before that ended, so a second reading has them all; and all of
-  // those are complete, since their writer had gone on.
+  // A directory that is read while files are made in it may leave some of them out. But every
+  // segment below the newest one of a first reading was there before that ended, so a second
+  // reading has them all; and all of those are complete, since their writer had gone on.
   const auto first = list_segments(layout);
   if (!first.ok()) return first.status();
   const std::uint64_t newest = first.value().empty() ? 0 : first.value().back();
@@ -58,7 +58,8 @@ Status SegmentSet::load(const Layout& layout, std::uint64_t end) {
       segments_.push_back(std::move(segment).value());
     } else if (segment.status().code() == Code::unsupported) {
       return segment.status();
-    } else if (segment.status().code() != Code::not_found) {  // not found: removed since it was listed
+    } else if (segment.status().code() !=
+               Code::not_found) {  // not found: removed since it was listed
       unreadable_.push_back({Severity::error, segment_name(number), 0, segment.status().message()});
     }
   }

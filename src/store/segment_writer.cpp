@@ -11,8 +11,8 @@ namespace graphtap::store {
 namespace {
 
 constexpr std::size_t kChunkBytes = 256u << 10;  // hashed at once
-// Handed to the kernel at once: a call costs about 9 µs on ext4 besides the copying, and the copying is cheaper
-// while what was hashed is still in a near cache.
+// Handed to the kernel at once: a call costs about 9 µs on ext4 besides the copying, and the
+// copying is cheaper while what was hashed is still in a near cache.
 constexpr std::size_t kBatchBytes = 1u << 20;
 constexpr std::size_t kMostParts = 1000;  // of one pwritev; the system's limit is 1024
 constexpr std::array<std::byte, kAlign> kPadding{};
@@ -117,8 +117,8 @@ Status SegmentWriter::write_payload(std::span<const std::byte> payload, std::uin
 
 Status SegmentWriter::write_end() {
   commit_.magic = kCommitMagic;
-  commit_.frame_bytes = sizeof(head_) + head_.meta_bytes + head_.payload_bytes + head_.tail_bytes +
-                        sizeof(commit_);
+  commit_.frame_bytes =
+      sizeof(head_) + head_.meta_bytes + head_.payload_bytes + head_.tail_bytes + sizeof(commit_);
   commit_.tail_checksum = checksum(std::as_bytes(std::span(tail_)));
   commit_.checksum = checksum_before_last(commit_, head_.checksum);
   push(std::as_bytes(std::span(tail_)));
@@ -143,7 +143,8 @@ Status SegmentWriter::flush_batch() {
 Status SegmentWriter::fail(int error) {
   fenced_ = true;
   Status status = system_error(error, "writing", path_);
-  // The store was writable when it was opened: what makes it read-only now is trouble with the disk.
+  // The store was writable when it was opened: what makes it read-only now is trouble with the
+  // disk.
   if (status.code() == Code::exhausted) return status;
   return {Code::io_error, status.message()};
 }

@@ -20,21 +20,22 @@ struct SegmentIdentity {
   std::uint32_t run_number = 0;
 };
 
-/// Appends frames to one new segment file. After a failed append the segment is fenced: its torn end stays as
-/// it is, for good, and the next frame belongs into another segment. Nothing is ever overwritten or cut.
+/// Appends frames to one new segment file. After a failed append the segment is fenced: its torn
+/// end stays as it is, for good, and the next frame belongs into another segment. Nothing is ever
+/// overwritten or cut.
 class SegmentWriter {
  public:
-  /// Makes the file and writes its head. Errors: exhausted, unavailable, io_error; the file is then removed.
-  [[nodiscard]] static Result<std::unique_ptr<SegmentWriter>> create(FileOps& ops, const Layout& layout,
-                                                                     const SegmentIdentity& identity,
-                                                                     std::uint64_t number);
+  /// Makes the file and writes its head. Errors: exhausted, unavailable, io_error; the file is then
+  /// removed.
+  [[nodiscard]] static Result<std::unique_ptr<SegmentWriter>> create(
+      FileOps& ops, const Layout& layout, const SegmentIdentity& identity, std::uint64_t number);
 
   /// What a frame of these parts takes.
-  [[nodiscard]] static std::uint64_t frame_bytes(std::span<const std::byte> meta,
-                                                 std::span<const std::span<const std::byte>> payloads);
+  [[nodiscard]] static std::uint64_t frame_bytes(
+      std::span<const std::byte> meta, std::span<const std::span<const std::byte>> payloads);
 
-  /// Writes one frame, checksumming payloads on the way; the commit comes last. When it returns ok, readers
-  /// see the frame. `meta` must be a multiple of 16 bytes. Errors: exhausted, io_error.
+  /// Writes one frame, checksumming payloads on the way; the commit comes last. When it returns ok,
+  /// readers see the frame. `meta` must be a multiple of 16 bytes. Errors: exhausted, io_error.
   Status append(FrameKind kind, std::span<const std::byte> meta,
                 std::span<const std::span<const std::byte>> payloads = {});
 

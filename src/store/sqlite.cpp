@@ -58,8 +58,8 @@ Result<Database> Database::open_for_reading(const std::filesystem::path& path, b
   }
   uri += "?immutable=1";
   sqlite3* handle = nullptr;
-  const int result = sqlite3_open_v2(uri.c_str(), &handle,
-                                     SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int result = sqlite3_open_v2(
+      uri.c_str(), &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   Database db(std::unique_ptr<sqlite3, SqliteClose>(handle), path.string());
   if (result != SQLITE_OK) return db.error("opening");
   return db;
@@ -75,7 +75,8 @@ Result<Database> Database::from_bytes(std::string_view bytes) {
   std::memcpy(copy, bytes.data(), bytes.size());
   const auto size = static_cast<sqlite3_int64>(bytes.size());
   if (sqlite3_deserialize(handle, "main", copy, size, size,
-                          SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY) != SQLITE_OK) {
+                          SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY) !=
+      SQLITE_OK) {
     return db.error("reading");
   }
   return db;
@@ -88,13 +89,15 @@ Status Database::error(std::string_view doing) const {
 }
 
 Status Database::run(const char* sql) {
-  if (sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK) return error("changing");
+  if (sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK)
+    return error("changing");
   return {};
 }
 
 Result<Statement> Statement::prepare(Database& db, const char* sql) {
   sqlite3_stmt* statement = nullptr;
-  if (sqlite3_prepare_v2(db.handle(), sql, -1, &statement, nullptr) != SQLITE_OK) return db.error("reading");
+  if (sqlite3_prepare_v2(db.handle(), sql, -1, &statement, nullptr) != SQLITE_OK)
+    return db.error("reading");
   return Statement(db, std::unique_ptr<sqlite3_stmt, SqliteClose>(statement));
 }
 

@@ -23,9 +23,11 @@ class Database {
   enum class Mode { read, write, create };
   /// Errors: corrupt (not an SQLite file), exhausted, unavailable, io_error.
   [[nodiscard]] static Result<Database> open(const std::filesystem::path& path, Mode mode);
-  /// For looking only. Without `live`, nothing beside the file is read or made, so that read-only media do; what
-  /// an interrupted writer left outside the file is then not seen. Errors: as open().
-  [[nodiscard]] static Result<Database> open_for_reading(const std::filesystem::path& path, bool live);
+  /// For looking only. Without `live`, nothing beside the file is read or made, so that read-only
+  /// media do; what an interrupted writer left outside the file is then not seen. Errors: as
+  /// open().
+  [[nodiscard]] static Result<Database> open_for_reading(const std::filesystem::path& path,
+                                                         bool live);
   /// The bytes of a database file, read in memory; for fuzzing.
   [[nodiscard]] static Result<Database> from_bytes(std::string_view bytes);
 
@@ -78,7 +80,8 @@ class Statement {
       sqlite3_bind_int64(statement_.get(), place, static_cast<std::int64_t>(value));
     } else {
       const std::string_view text = value;
-      sqlite3_bind_text64(statement_.get(), place, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+      sqlite3_bind_text64(statement_.get(), place, text.data(), text.size(), SQLITE_TRANSIENT,
+                          SQLITE_UTF8);
     }
   }
   Status finish();

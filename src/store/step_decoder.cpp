@@ -32,9 +32,11 @@ bool StepDecoder::decode(const RunInfo& run, const Segment& segment, const Frame
     return false;
   }
   const std::optional<Sections> sections = Sections::parse(frame_.meta);
-  const std::optional<StepTables> tables = sections ? read_step(*sections, frame_.head, why) : std::nullopt;
+  const std::optional<StepTables> tables =
+      sections ? read_step(*sections, frame_.head, why) : std::nullopt;
   if (!tables) {
-    why = "a frame contradicts itself: " + (why.empty() ? "its table of sections does not fit it" : why);
+    why = "a frame contradicts itself: " +
+          (why.empty() ? "its table of sections does not fit it" : why);
     return false;
   }
   step_.run = &run;
@@ -83,8 +85,8 @@ bool StepDecoder::decode(const RunInfo& run, const Segment& segment, const Frame
       why = "a gap's hook is not in the run's hook table";
       return false;
     }
-    step_.gaps.push_back(
-        {&run.hooks[gap.hook], gap.ordinal, static_cast<GapReason>(gap.reason), slices(gap.slices)});
+    step_.gaps.push_back({&run.hooks[gap.hook], gap.ordinal, static_cast<GapReason>(gap.reason),
+                          slices(gap.slices)});
   }
   return true;
 }

@@ -12,9 +12,11 @@ namespace graphtap::store {
 /// Decodes step frames into StepViews. One is kept for many steps, so that its buffers are.
 class StepDecoder {
  public:
-  /// Decodes the frame at a place of a segment's directory. False, with `why`, if it is damaged or names hooks
-  /// that the run does not have. The step is valid until the next call, its payloads while the segment is.
-  bool decode(const RunInfo& run, const Segment& segment, const FrameEntry& entry, std::string& why);
+  /// Decodes the frame at a place of a segment's directory. False, with `why`, if it is damaged or
+  /// names hooks that the run does not have. The step is valid until the next call, its payloads
+  /// while the segment is.
+  bool decode(const RunInfo& run, const Segment& segment, const FrameEntry& entry,
+              std::string& why);
 
   [[nodiscard]] const StepView& step() const noexcept { return step_; }
   [[nodiscard]] const Frame& frame() const noexcept { return frame_; }

@@ -18,7 +18,8 @@ bool same(const Slice& a, const Slice& b) noexcept {
 bool same(std::span<const Slice> a, std::span<const Slice> b) noexcept {
   if (a.size() != b.size()) return false;
   return a.data() == b.data() ||
-         std::equal(a.begin(), a.end(), b.begin(), [](const auto& x, const auto& y) { return same(x, y); });
+         std::equal(a.begin(), a.end(), b.begin(),
+                    [](const auto& x, const auto& y) { return same(x, y); });
 }
 
 Status refuse(const Hook& hook, std::string_view why) {
@@ -43,7 +44,8 @@ void StepEncoder::set_wanted(const HookSet& wanted) {
   if (wanted == wanted_) return;
   wanted_ = wanted;
   wanted_words_.assign((wanted.universe() + kWordBits - 1) / kWordBits, 0);
-  for (HookId id : wanted.ids()) wanted_words_[id / kWordBits] |= std::uint64_t{1} << (id % kWordBits);
+  for (HookId id : wanted.ids())
+    wanted_words_[id / kWordBits] |= std::uint64_t{1} << (id % kWordBits);
 }
 
 void StepEncoder::name_request(const Request& request, const Knows& knows) {
@@ -52,7 +54,8 @@ void StepEncoder::name_request(const Request& request, const Knows& knows) {
     if (entry.serial == request->serial) return;
   }
   const std::span<const std::byte> id = std::as_bytes(std::span(request->id));
-  requests_.push_back({request->serial, request->prompt_tokens, static_cast<std::uint32_t>(strings_.size()),
+  requests_.push_back({request->serial, request->prompt_tokens,
+                       static_cast<std::uint32_t>(strings_.size()),
                        static_cast<std::uint32_t>(id.size())});
   strings_.insert(strings_.end(), id.begin(), id.end());
 }
@@ -63,7 +66,8 @@ std::uint32_t StepEncoder::add_list(std::span<const Slice> slices) {
     if (same(known_lists_[i].source, slices)) return static_cast<std::uint32_t>(i);
   }
   KnownList list{slices, 0};
-  lists_.push_back({static_cast<std::uint32_t>(slices_.size()), static_cast<std::uint32_t>(slices.size())});
+  lists_.push_back(
+      {static_cast<std::uint32_t>(slices_.size()), static_cast<std::uint32_t>(slices.size())});
   for (const Slice& slice : slices) {
     SliceEntry entry{};
     entry.request = slice.request ? slice.request->serial : 0;
@@ -78,8 +82,8 @@ std::uint32_t StepEncoder::add_list(std::span<const Slice> slices) {
     // Saturates: what is beyond 32 bits is beyond every record as well.
     std::uint64_t end = std::uint64_t{slice.row} + slice.rows;
     if (slice.first_token > std::numeric_limits<std::int64_t>::max() - slice.rows) end = 0xffffffff;
-    list.end_row = std::max(list.end_row, static_cast<std::uint32_t>(
-                                              std::min<std::uint64_t>(end, 0xffffffff)));
+    list.end_row = std::max(list.end_row,
+                            static_cast<std::uint32_t>(std::min<std::uint64_t>(end, 0xffffffff)));
   }
   known_lists_.push_back(list);
   return static_cast<std::uint32_t>(lists_.size() - 1);
@@ -91,17 +95,18 @@ Status StepEncoder::add_record(const Record& record) {
   }
   const Hook& hook = *record.hook;
   if (record.row_bytes == 0 || record.columns < 0) return refuse(hook, "its rows have no bytes");
-  if (record.rows > 0 && record.row_bytes > std::numeric_limits<std::uint64_t>::max() / record.rows) {
+  if (record.rows > 0 &&
+      record.row_bytes > std::numeric_limits<std::uint64_t>::max() / record.rows) {
     return refuse(hook, "its size exceeds 64 bits");
   }
   if (record.payload.size() > record.rows * record.row_bytes) {
-    return refuse(hook, fmt::format("{} bytes for {} rows of {}", record.payload.size(), record.rows,
-                                    record.row_bytes));
+    return refuse(hook, fmt::format("{} bytes for {} rows of {}", record.payload.size(),
+                                    record.rows, record.row_bytes));
   }
   const std::uint32_t list = add_list(record.slices);
   if (list != kNoSlices && known_lists_[list].end_row > record.rows) {
-    return refuse(hook, fmt::format("a slice ends at row {} of {}", known_lists_[list].end_row,
-                                    record.rows));
+    return refuse(
+        hook, fmt::format("a slice ends at row {} of {}", known_lists_[list].end_row, record.rows));
   }
   records_.push_back({hook.id, record.ordinal, record.rows, record.row_bytes, record.columns,
                       payload_bytes_, record.payload.size(), list, 0});
@@ -123,7 +128,8 @@ Status StepEncoder::add_gap(const Gap& gap) {
   return {};
 }
 
-Result<std::span<const std::byte>> StepEncoder::encode(const DeliveredStep& step, const Knows& knows) {
+Result<std::span<const std::byte>> StepEncoder::encode(const DeliveredStep& step,
+                                                       const Knows& knows) {
   clear();
   set_wanted(step.wanted);
   for (const Record& record : step.records) {
@@ -160,7 +166,8 @@ Result<std::span<const std::byte>> StepEncoder::encode(const DeliveredStep& step
   return finish();
 }
 
-Result<std::span<const std::byte>> StepEncoder::encode(const RequestEvent& event, const Knows& knows) {
+Result<std::span<const std::byte>> StepEncoder::encode(const RequestEvent& event,
+                                                       const Knows& knows) {
   clear();
   if (!event.request) return Status(Code::invalid_argument, "a request event names no request");
   name_request(event.request, knows);

@@ -12,8 +12,8 @@
 
 namespace graphtap::store {
 
-/// Turns delivered steps and events into metas. Keeps its buffers, so that a steady stream of steps allocates
-/// nothing. Spans are stored once for all records that share them.
+/// Turns delivered steps and events into metas. Keeps its buffers, so that a steady stream of steps
+/// allocates nothing. Spans are stored once for all records that share them.
 class StepEncoder {
  public:
   /// Whether the segment has already named a request.
@@ -21,13 +21,17 @@ class StepEncoder {
 
   explicit StepEncoder(const HookTable& table) : table_(&table) {}
 
-  /// The step's meta; valid until the next call, as is payloads(). Errors: invalid_argument, naming what in
-  /// the step contradicts itself or the hook table.
-  [[nodiscard]] Result<std::span<const std::byte>> encode(const DeliveredStep& step, const Knows& knows);
+  /// The step's meta; valid until the next call, as is payloads(). Errors: invalid_argument, naming
+  /// what in the step contradicts itself or the hook table.
+  [[nodiscard]] Result<std::span<const std::byte>> encode(const DeliveredStep& step,
+                                                          const Knows& knows);
   /// What the records of that step borrow, in order.
-  [[nodiscard]] std::span<const std::span<const std::byte>> payloads() const noexcept { return payloads_; }
+  [[nodiscard]] std::span<const std::span<const std::byte>> payloads() const noexcept {
+    return payloads_;
+  }
 
-  [[nodiscard]] Result<std::span<const std::byte>> encode(const RequestEvent& event, const Knows& knows);
+  [[nodiscard]] Result<std::span<const std::byte>> encode(const RequestEvent& event,
+                                                          const Knows& knows);
 
  private:
   struct KnownList {

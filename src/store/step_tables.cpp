@@ -17,9 +17,10 @@ bool wanted_fits(const StepHead& head, const Table<std::uint64_t>& wanted) {
 bool record_fits(const RecordEntry& record, std::uint64_t payload_bytes) {
   return record.row_bytes > 0 && record.columns >= 0 && record.offset % kAlign == 0 &&
          record.offset <= payload_bytes && record.bytes <= payload_bytes - record.offset &&
-         (record.rows == 0 ? record.bytes == 0
-                           : record.row_bytes <= std::numeric_limits<std::uint64_t>::max() / record.rows &&
-                                 record.bytes <= record.rows * record.row_bytes);
+         (record.rows == 0
+              ? record.bytes == 0
+              : record.row_bytes <= std::numeric_limits<std::uint64_t>::max() / record.rows &&
+                    record.bytes <= record.rows * record.row_bytes);
 }
 
 }  // namespace
@@ -30,15 +31,18 @@ std::string_view RequestTables::id(const RequestEntry& entry) const noexcept {
 }
 
 std::optional<RequestTables> read_requests(const Sections& sections) {
-  RequestTables tables{sections.get<RequestEntry>(Section::requests), sections.bytes(Section::strings)};
+  RequestTables tables{sections.get<RequestEntry>(Section::requests),
+                       sections.bytes(Section::strings)};
   for (std::size_t i = 0; i < tables.entries.size(); ++i) {
     const RequestEntry entry = tables.entries[i];
-    if (std::uint64_t{entry.id_offset} + entry.id_bytes > tables.strings.size()) return std::nullopt;
+    if (std::uint64_t{entry.id_offset} + entry.id_bytes > tables.strings.size())
+      return std::nullopt;
   }
   return tables;
 }
 
-std::optional<StepTables> read_step(const Sections& sections, const FrameHead& frame, std::string& why) {
+std::optional<StepTables> read_step(const Sections& sections, const FrameHead& frame,
+                                    std::string& why) {
   const auto fail = [&](const char* what) {
     why = what;
     return std::nullopt;
@@ -55,7 +59,8 @@ std::optional<StepTables> read_step(const Sections& sections, const FrameHead& f
   const auto requests = read_requests(sections);
   if (!requests) return fail("a request's id lies outside the frame");
   step.requests = *requests;
-  if (!wanted_fits(step.head, step.wanted)) return fail("the set of wanted hooks has the wrong size");
+  if (!wanted_fits(step.head, step.wanted))
+    return fail("the set of wanted hooks has the wrong size");
   if (step.records.size() != frame.checksums) return fail("a record has no checksum");
 
   std::vector<std::uint64_t> end_rows(step.lists.size());
@@ -81,7 +86,8 @@ std::optional<StepTables> read_step(const Sections& sections, const FrameHead& f
   }
   for (std::size_t i = 0; i < step.gaps.size(); ++i) {
     const std::uint32_t list = step.gaps[i].slices;
-    if (list != kNoSlices && list >= step.lists.size()) return fail("a gap names slices that are not there");
+    if (list != kNoSlices && list >= step.lists.size())
+      return fail("a gap names slices that are not there");
   }
   return step;
 }

@@ -18,8 +18,8 @@ struct RequestTables {
 };
 [[nodiscard]] std::optional<RequestTables> read_requests(const Sections& sections);
 
-/// A step's meta, checked: whatever one part says of another holds, and every record lies in the payload
-/// with its slices inside its rows.
+/// A step's meta, checked: whatever one part says of another holds, and every record lies in the
+/// payload with its slices inside its rows.
 struct StepTables {
   StepHead head{};
   Table<std::uint64_t> wanted;

@@ -29,9 +29,10 @@ Finding torn_end(const Segment& segment, bool writing) {
   }
   return {Severity::warning, segment.name(), tail.offset,
           segment.has_head()
-              ? fmt::format("ends with {} bytes of a frame that was never finished; what it holds was not "
-                            "acknowledged",
-                            tail.bytes)
+              ? fmt::format(
+                    "ends with {} bytes of a frame that was never finished; what it holds was not "
+                    "acknowledged",
+                    tail.bytes)
               : fmt::format("ends after {} bytes, before its head was written: it holds nothing",
                             tail.bytes)};
 }
@@ -52,9 +53,10 @@ Status StoreCore::load() {
     again = waiting_.size() < before && !waiting_.empty();
   }
   for (auto& [id, run] : runs_) {
-    std::sort(run->parts.begin(), run->parts.end(), [](const RunState::Part& a, const RunState::Part& b) {
-      return a.segment->number() < b.segment->number();
-    });
+    std::sort(run->parts.begin(), run->parts.end(),
+              [](const RunState::Part& a, const RunState::Part& b) {
+                return a.segment->number() < b.segment->number();
+              });
     for (RunState::Part& part : run->parts) take_in(*run, part);
   }
   return {};
@@ -138,9 +140,10 @@ std::vector<Finding> StoreCore::findings(bool writing) const {
   }
   for (const Segment* segment : waiting_) {
     if (!segment->has_head() || segment->directory().frames() == 0) continue;
-    all.push_back({Severity::error, segment->name(), 0,
-                   "no segment describes its run (the run frames are damaged): its records cannot be told "
-                   "apart"});
+    all.push_back(
+        {Severity::error, segment->name(), 0,
+         "no segment describes its run (the run frames are damaged): its records cannot be told "
+         "apart"});
   }
   {
     const std::lock_guard lock(met_mutex_);

@@ -49,7 +49,7 @@ struct RunState {
   };
   RunHeader header;
   std::vector<Part> parts;
-  std::map<std::uint64_t, RequestState> requests;                         // by serial
+  std::map<std::uint64_t, RequestState> requests;                       // by serial
   std::unordered_map<std::string, std::vector<std::uint64_t>> serials;  // by the user's id
 };
 
@@ -57,11 +57,12 @@ struct RunState {
 
 namespace graphtap {
 
-/// What every StoreReader call works on: segments, runs and requests. load() must be alone; const calls may
-/// run at the same time.
+/// What every StoreReader call works on: segments, runs and requests. load() must be alone; const
+/// calls may run at the same time.
 class StoreCore {
  public:
-  StoreCore(store::Layout layout, ReadOptions options) : layout_(std::move(layout)), options_(options) {}
+  StoreCore(store::Layout layout, ReadOptions options)
+      : layout_(std::move(layout)), options_(options) {}
   Status load();
 
   [[nodiscard]] const store::Layout& layout() const noexcept { return layout_; }
@@ -89,8 +90,8 @@ class StoreCore {
   const ReadOptions options_;
   store::Manifest manifest_;
   store::SegmentSet segments_;
-  std::size_t looked_at_ = 0;                       // segments that were assigned to a run, or waited
-  std::vector<const store::Segment*> waiting_;      // those without a readable run frame
+  std::size_t looked_at_ = 0;                   // segments that were assigned to a run, or waited
+  std::vector<const store::Segment*> waiting_;  // those without a readable run frame
   std::map<std::string, std::unique_ptr<store::RunState>> runs_;  // by id
 
   mutable std::mutex met_mutex_;

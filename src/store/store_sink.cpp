@@ -23,8 +23,8 @@
 namespace graphtap::store {
 namespace {
 
-constexpr std::size_t kRemembered = 4096;         // steps whose repetition is noticed
-constexpr std::size_t kMostFrames = 256u << 10;   // of a segment: bounds its directory
+constexpr std::size_t kRemembered = 4096;        // steps whose repetition is noticed
+constexpr std::size_t kMostFrames = 256u << 10;  // of a segment: bounds its directory
 constexpr std::uint64_t kLeastSegment = 64u << 10;
 
 Status closed_error() { return {Code::unavailable, "the store was closed"}; }
@@ -136,7 +136,8 @@ Status StoreSink::put(FrameKind kind, const Item& item) {
     if (!segment_) {
       if (Status s = begin_segment(); !s.ok()) return s;
     }
-    const auto meta = encoder_.encode(item, [this](std::uint64_t serial) { return live_.knows(serial); });
+    const auto meta =
+        encoder_.encode(item, [this](std::uint64_t serial) { return live_.knows(serial); });
     if (!meta.ok()) return meta.status();
     const std::uint64_t bytes = SegmentWriter::frame_bytes(meta.value(), encoder_.payloads());
     const bool full = segment_->size() + bytes > segment_bytes_ || live_.frames() >= kMostFrames;
@@ -215,7 +216,8 @@ Status make_directories(FileOps& ops, const std::filesystem::path& path) {
     if (ops.make_directory(done) == 0 || errno == EEXIST) continue;
     const int error = errno;
     std::error_code ignored;
-    // Of directories that are there, some may not even be looked into ("/" on a read-only system: EROFS).
+    // Of directories that are there, some may not even be looked into ("/" on a read-only system:
+    // EROFS).
     if (std::filesystem::is_directory(done, ignored)) continue;
     return system_error(error, "creating", done);
   }
@@ -283,8 +285,8 @@ Result<std::shared_ptr<Sink>> open_sink(FileOps& ops, const std::filesystem::pat
   run.ranks = options.ranks;
   run.hooks = table.hooks();
   const std::uint64_t next = segments.value().empty() ? 1 : segments.value().back() + 1;
-  auto sink = std::make_shared<StoreSink>(ops, layout, std::move(lock).value(), identity, std::move(run),
-                                          table, options, next);
+  auto sink = std::make_shared<StoreSink>(ops, layout, std::move(lock).value(), identity,
+                                          std::move(run), table, options, next);
   if (Status s = sink->begin(options); !s.ok()) return s;
   return std::shared_ptr<Sink>(std::move(sink));
 }

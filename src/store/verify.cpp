@@ -82,7 +82,8 @@ void Verifier::run(const RunState& run) {
       }
       if (event.begin > event.end) {
         note(segment, Severity::error, 0,
-             fmt::format("an event of request {} has tokens [{}, {})", event.request, event.begin, event.end));
+             fmt::format("an event of request {} has tokens [{}, {})", event.request, event.begin,
+                         event.end));
       }
     }
     report_.events += directory.events();
@@ -111,7 +112,8 @@ void Verifier::step(const Segment& segment, const FrameEntry& entry) {
   const auto once = [&](const Hook& hook, std::uint16_t ordinal) {
     if (keys.emplace(hook.id, ordinal).second) return;
     note(segment, Severity::error, entry.offset,
-         fmt::format("{}, ordinal {}, is in the step (ticket {}) twice", hook.name, ordinal, view.info.ticket));
+         fmt::format("{}, ordinal {}, is in the step (ticket {}) twice", hook.name, ordinal,
+                     view.info.ticket));
   };
   for (std::size_t i = 0; i < view.records.size(); ++i) {
     once(*view.records[i].hook, view.records[i].ordinal);
@@ -131,7 +133,8 @@ void Verifier::order(const Segment& segment, const FrameEntry& entry) {
   const bool next_part = entry.ticket == before.ticket && entry.part > before.part;
   if (!next_part && entry.ticket <= before.ticket) {
     note(segment, Severity::error, entry.offset,
-         fmt::format("lane {}: ticket {} comes after ticket {}", entry.lane, entry.ticket, before.ticket));
+         fmt::format("lane {}: ticket {} comes after ticket {}", entry.lane, entry.ticket,
+                     before.ticket));
   }
   if (!next_part && entry.step <= before.step) {
     note(segment, Severity::error, entry.offset,
@@ -161,15 +164,16 @@ void Verifier::slices(const Segment& segment, const FrameEntry& entry, const Sto
   for (const StoredSlice& slice : record.slices) {
     if (slice.row < row) {
       note(segment, Severity::error, entry.offset,
-           fmt::format("record of {} (ticket {}): slices overlap or are out of order", record.hook->name,
-                       entry.ticket));
+           fmt::format("record of {} (ticket {}): slices overlap or are out of order",
+                       record.hook->name, entry.ticket));
       return;
     }
     row = std::uint64_t{slice.row} + slice.rows;
   }
 }
 
-void Verifier::count(std::span<const StoredSlice> slices, std::uint64_t records, std::uint64_t gaps) {
+void Verifier::count(std::span<const StoredSlice> slices, std::uint64_t records,
+                     std::uint64_t gaps) {
   std::uint64_t last = 0;
   for (const StoredSlice& slice : slices) {
     // A request's slices are neighbours: counted once, as the writer's own tally does.
@@ -184,28 +188,31 @@ void Verifier::count(std::span<const StoredSlice> slices, std::uint64_t records,
 
 void Verifier::requests(const RunState& run) {
   const std::string where = run.parts.empty() ? "" : run.parts.back().segment->name();
-  const auto complain = [&](Severity severity, const store::RequestState& request, std::uint64_t serial,
-                            std::string_view what) {
+  const auto complain = [&](Severity severity, const store::RequestState& request,
+                            std::uint64_t serial, std::string_view what) {
     report_.findings.push_back({severity, where, 0,
-                                fmt::format("run {}, request {} (serial {}): {}", run.header.info.number,
-                                            request.id, serial, what)});
+                                fmt::format("run {}, request {} (serial {}): {}",
+                                            run.header.info.number, request.id, serial, what)});
   };
   for (const auto& [serial, request] : run.requests) {
     const Seen& seen = seen_[serial];
     if (!request.finished) continue;
     const store::EventEntry& finished = *request.finished;
     if (finished.valid != 0 && finished.gaps != 0) {
-      complain(Severity::error, request, serial, "its completion says that it is valid and has gaps");
+      complain(Severity::error, request, serial,
+               "its completion says that it is valid and has gaps");
     }
     if (seen.last && seen.finished && *seen.finished < *seen.last) {
       complain(Severity::error, request, serial, "records or gaps of it come after its completion");
     }
-    // Without its beginning, older segments of the run may have been removed: then nothing is known.
+    // Without its beginning, older segments of the run may have been removed: then nothing is
+    // known.
     if (!seen.begun) continue;
     if (seen.records != finished.records || seen.gaps != finished.gaps) {
-      complain(Severity::warning, request, serial,
-               fmt::format("its completion counts {} records and {} gaps, the store holds {} and {}",
-                           finished.records, finished.gaps, seen.records, seen.gaps));
+      complain(
+          Severity::warning, request, serial,
+          fmt::format("its completion counts {} records and {} gaps, the store holds {} and {}",
+                      finished.records, finished.gaps, seen.records, seen.gaps));
     }
   }
 }
@@ -228,9 +235,10 @@ void verify_index(const StoreCore& core, bool live, VerifyReport& report) {
   log += "-wal";
   if (!live && std::filesystem::exists(log, error)) {
     // Part of it lies in SQLite's log, and to read that would be to change the directory.
-    report.findings.push_back({Severity::warning, "index.sqlite", 0,
-                               "was left open by a writer that was stopped; the next writer, or `graphtap "
-                               "index`, builds it anew"});
+    report.findings.push_back(
+        {Severity::warning, "index.sqlite", 0,
+         "was left open by a writer that was stopped; the next writer, or `graphtap "
+         "index`, builds it anew"});
     return;
   }
   Result<store::Database> db = store::Database::open_for_reading(path, live);
@@ -264,9 +272,10 @@ Result<VerifyReport> verify_store(const std::filesystem::path& directory, bool d
   verify_index(core, live, report);
   const std::vector<Finding> met = core.findings(live);
   report.findings.insert(report.findings.end(), met.begin(), met.end());
-  std::stable_sort(report.findings.begin(), report.findings.end(), [](const Finding& a, const Finding& b) {
-    return std::tie(a.file, a.offset, a.what) < std::tie(b.file, b.offset, b.what);
-  });
+  std::stable_sort(report.findings.begin(), report.findings.end(),
+                   [](const Finding& a, const Finding& b) {
+                     return std::tie(a.file, a.offset, a.what) < std::tie(b.file, b.offset, b.what);
+                   });
   // One damage may be met by the scan and by the look at its frame.
   report.findings.erase(std::unique(report.findings.begin(), report.findings.end(),
                                     [](const Finding& a, const Finding& b) {

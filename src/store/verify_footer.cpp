@@ -38,11 +38,14 @@ void verify_footer(const Segment& segment, std::vector<Finding>& findings) {
   const SegmentDirectory& footer = segment.directory();
   const SegmentDirectory& scanned = scanned_segment->directory();
   const auto wrong = [&](const std::string& what) {
-    findings.push_back({Severity::error, segment.name(), segment.file_bytes(), "the index footer " + what});
+    findings.push_back(
+        {Severity::error, segment.name(), segment.file_bytes(), "the index footer " + what});
   };
-  if (!scanned_segment->findings().empty()) return;  // damaged frames are named; the rest would follow from them
+  if (!scanned_segment->findings().empty())
+    return;  // damaged frames are named; the rest would follow from them
   if (footer.frames() != scanned.frames()) {
-    return wrong(fmt::format("names {} frames, the segment has {}", footer.frames(), scanned.frames()));
+    return wrong(
+        fmt::format("names {} frames, the segment has {}", footer.frames(), scanned.frames()));
   }
   for (std::size_t i = 0; i < footer.frames(); ++i) {
     if (!same(footer.frame(i), scanned.frame(i))) {
@@ -57,7 +60,8 @@ void verify_footer(const Segment& segment, std::vector<Finding>& findings) {
   for (std::size_t i = 0; ranges_match && i < own.ranges().size(); ++i) {
     const RangeEntry expected = own.ranges()[i];
     bool found = false;
-    footer.ranges_of(expected.request, [&](const RangeEntry& range) { found = found || same(range, expected); });
+    footer.ranges_of(expected.request,
+                     [&](const RangeEntry& range) { found = found || same(range, expected); });
     ranges_match = found;
   }
   if (!ranges_match) wrong("differs from the requests' frames in the segment");

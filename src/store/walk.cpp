@@ -28,16 +28,19 @@ void FrameWalk::plan(const RunFilter& filter, const Segment& segment) {
   std::vector<store::RangeEntry> ranges;
   for (std::uint64_t serial : filter.serials) {
     directory.ranges_of(serial, [&](const store::RangeEntry& range) {
-      const bool overlaps = range.end_token > query_.tokens.begin && range.first_token < query_.tokens.end;
+      const bool overlaps =
+          range.end_token > query_.tokens.begin && range.first_token < query_.tokens.end;
       if (overlaps) ranges.push_back(range);
     });
   }
-  std::sort(ranges.begin(), ranges.end(), [](const store::RangeEntry& a, const store::RangeEntry& b) {
-    return a.first_frame < b.first_frame;
-  });
+  std::sort(ranges.begin(), ranges.end(),
+            [](const store::RangeEntry& a, const store::RangeEntry& b) {
+              return a.first_frame < b.first_frame;
+            });
   for (const store::RangeEntry& range : ranges) {
     const std::size_t end = std::size_t{range.last_frame} + 1;
-    if (!work_.empty() && work_.back().segment == &segment && range.first_frame <= work_.back().end) {
+    if (!work_.empty() && work_.back().segment == &segment &&
+        range.first_frame <= work_.back().end) {
       work_.back().end = std::max(work_.back().end, end);
     } else {
       work_.push_back({&filter, &segment, range.first_frame, end});
@@ -73,12 +76,14 @@ bool FrameWalk::payload_ok(std::size_t record) {
     checked_[record] = !core_->checks(*segment_) || decoder_.payload_matches(record) ? 1 : 0;
     if (checked_[record] == 0) {
       const StoredRecord& stored = step().records[record];
-      const auto offset = decoder_.frame().head.offset +
-                          static_cast<std::uint64_t>(stored.data.data() - decoder_.frame().payload.data()) +
-                          sizeof(store::FrameHead) + decoder_.frame().head.meta_bytes;
-      core_->report({Severity::error, segment_->name(), offset,
-                     fmt::format("the payload of {} of step {} (ticket {}) does not match its checksum",
-                                 stored.hook->name, step().info.step, step().info.ticket)});
+      const auto offset =
+          decoder_.frame().head.offset +
+          static_cast<std::uint64_t>(stored.data.data() - decoder_.frame().payload.data()) +
+          sizeof(store::FrameHead) + decoder_.frame().head.meta_bytes;
+      core_->report(
+          {Severity::error, segment_->name(), offset,
+           fmt::format("the payload of {} of step {} (ticket {}) does not match its checksum",
+                       stored.hook->name, step().info.step, step().info.ticket)});
     }
   }
   return checked_[record] == 1;
@@ -140,7 +145,8 @@ void FrameWalk::pieces(const StoredSlice& slice, std::vector<Piece>& out) const 
 
 void FrameWalk::add_unattributed(const StoredRecord& record, std::vector<Piece>& out) const {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> covered;
-  for (const StoredSlice& slice : record.slices) covered.emplace_back(slice.row, slice.row + slice.rows);
+  for (const StoredSlice& slice : record.slices)
+    covered.emplace_back(slice.row, slice.row + slice.rows);
   std::sort(covered.begin(), covered.end());
   covered.emplace_back(record.rows, record.rows);
   std::uint32_t row = 0;
@@ -159,21 +165,23 @@ void FrameWalk::pieces(const StoredRecord& record, std::vector<Piece>& out) cons
       std::min<std::uint64_t>(record.data.size() / record.row_bytes, record.rows));
   std::erase_if(out, [&](const Piece& piece) { return piece.row >= there; });
   for (Piece& piece : out) piece.rows = std::min(piece.rows, there - piece.row);
-  std::stable_sort(out.begin(), out.end(), [](const Piece& a, const Piece& b) { return a.row < b.row; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Piece& a, const Piece& b) { return a.row < b.row; });
 }
 
 bool FrameWalk::wants_step() const {
   std::vector<Piece> found;
-  const auto wanted = [&](const Hook& hook, std::uint16_t ordinal, std::span<const StoredSlice> slices) {
+  const auto wanted = [&](const Hook& hook, std::uint16_t ordinal,
+                          std::span<const StoredSlice> slices) {
     if (!wants(hook, ordinal)) return false;
     if (query_.any_request && query_.all_tokens()) return true;
     for (const StoredSlice& slice : slices) pieces(slice, found);
     return !found.empty();
   };
   const StepView& view = step();
-  const bool everything = query_.any_request && query_.all_tokens() && !query_.ordinal &&
-                          std::find(filter_->hooks.begin(), filter_->hooks.end(), false) ==
-                              filter_->hooks.end();
+  const bool everything =
+      query_.any_request && query_.all_tokens() && !query_.ordinal &&
+      std::find(filter_->hooks.begin(), filter_->hooks.end(), false) == filter_->hooks.end();
   return everything ||  // steps that hold nothing as well
          std::any_of(view.records.begin(), view.records.end(),
                      [&](const StoredRecord& r) { return wanted(*r.hook, r.ordinal, r.slices); }) ||
@@ -236,7 +244,8 @@ bool FrameWalk::next(GapView& out) {
                                 [this](std::size_t item) {
                                   const StoredGap& gap = step().gaps[item];
                                   if (!wants(*gap.hook, gap.ordinal)) return;
-                                  for (const StoredSlice& slice : gap.slices) pieces(slice, pieces_);
+                                  for (const StoredSlice& slice : gap.slices)
+                                    pieces(slice, pieces_);
                                   const bool any = query_.any_request && query_.all_tokens();
                                   if (gap.slices.empty() && any) pieces_.push_back({});
                                 });

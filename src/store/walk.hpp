@@ -24,8 +24,8 @@ struct Piece {
 
 namespace graphtap {
 
-/// Visits the steps that may answer a query, in stored order, and cuts their records into pieces. What
-/// Cursor and gather are made of.
+/// Visits the steps that may answer a query, in stored order, and cuts their records into pieces.
+/// What Cursor and gather are made of.
 class FrameWalk {
  public:
   FrameWalk(const StoreCore& core, store::ResolvedQuery query);

@@ -1,4 +1,5 @@
-// index.sqlite as fuzzed bytes, compared with a segment: whatever it is, it is named and does no harm.
+// index.sqlite as fuzzed bytes, compared with a segment: whatever it is, it is named and does no
+// harm.
 #include <unistd.h>
 
 #include <filesystem>
@@ -17,7 +18,8 @@ namespace {
 /// A segment of two steps, in memory once its directory is gone.
 const store::SegmentSet& segments() {
   static const store::SegmentSet* set = [] {
-    const auto path = std::filesystem::temp_directory_path() / ("graphtap-fuzz-index-" + std::to_string(::getpid()));
+    const auto path = std::filesystem::temp_directory_path() /
+                      ("graphtap-fuzz-index-" + std::to_string(::getpid()));
     HookTable table("fuzz");
     FUZZ_REQUIRE(table.add({"resid_pre", 0, DType::u8, {4}, 1, 1}).ok());
     const auto sink = open_store_sink(path, table);

@@ -1,5 +1,6 @@
 #pragma once
-// Segments made of fuzzed bytes whose checksums are right, so that what is behind the checksums is reached too.
+// Segments made of fuzzed bytes whose checksums are right, so that what is behind the checksums is
+// reached too.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,8 @@ inline void repair_segment(std::vector<std::byte>& bytes) {
   std::uint32_t sequence = 0;
   std::size_t at = sizeof(segment);
   while (bytes.size() - at >= sizeof(FrameHead) + sizeof(FrameCommit)) {
-    std::size_t room = (bytes.size() - at - sizeof(FrameHead) - sizeof(FrameCommit)) / kAlign * kAlign;
+    std::size_t room =
+        (bytes.size() - at - sizeof(FrameHead) - sizeof(FrameCommit)) / kAlign * kAlign;
     FrameHead head{};
     std::memcpy(&head, bytes.data() + at, sizeof(head));
     const auto take = [&room](std::uint64_t wanted) {

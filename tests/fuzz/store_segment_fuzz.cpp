@@ -1,5 +1,5 @@
-// A store with one segment of fuzzed bytes, read in every way there is. The first byte says whether checksums are
-// made right beforehand (bit 0) and whether payloads are checked (bit 1).
+// A store with one segment of fuzzed bytes, read in every way there is. The first byte says whether
+// checksums are made right beforehand (bit 0) and whether payloads are checked (bit 1).
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,8 +25,11 @@ const std::filesystem::path& store_directory() {
     if (!std::filesystem::is_directory(base)) base = std::filesystem::temp_directory_path();
     base /= "graphtap-fuzz-" + std::to_string(::getpid());
     std::filesystem::create_directories(base / "segments");
-    std::ofstream(base / "graphtap-store.json") << store::manifest_text({store::Id{1}, 1, 0, 0, "fuzz"});
-    std::atexit([] { std::filesystem::remove_all("/dev/shm/graphtap-fuzz-" + std::to_string(::getpid())); });
+    std::ofstream(base / "graphtap-store.json")
+        << store::manifest_text({store::Id{1}, 1, 0, 0, "fuzz"});
+    std::atexit([] {
+      std::filesystem::remove_all("/dev/shm/graphtap-fuzz-" + std::to_string(::getpid()));
+    });
     return base;
   }();
   return path;
@@ -59,7 +62,8 @@ void check_record(const RecordView& view) {
 void read_everything(const StoreReader& reader) {
   drain(reader.read({}), check_record);
   drain(reader.gaps({}), [](const GapView& gap) { FUZZ_REQUIRE(gap.hook); });
-  drain(reader.steps(), [](const StepView& step) { FUZZ_REQUIRE(step.wanted.count() <= step.run->hooks.size()); });
+  drain(reader.steps(),
+        [](const StepView& step) { FUZZ_REQUIRE(step.wanted.count() <= step.run->hooks.size()); });
   for (const RequestSummary& request : reader.requests()) {
     Query query;
     query.run = request.run->number;
@@ -98,7 +102,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (data[0] & 1) fuzz::repair_segment(bytes);
   const auto& directory = fuzz::store_directory();
   std::ofstream(directory / "segments" / "000001.gts", std::ios::binary | std::ios::trunc)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
   const auto check = data[0] & 2 ? ReadOptions::Check::always : ReadOptions::Check::never;
   const auto reader = StoreReader::open(directory, {check});
   if (reader.ok()) {

@@ -1,4 +1,5 @@
-// Graphs of every kind that engines capture: programmatic edges, side streams, foreign nodes, children, allocations.
+// Graphs of every kind that engines capture: programmatic edges, side streams, foreign nodes,
+// children, allocations.
 #include <thread>
 
 #include "device/cuda/cuda_device.hpp"
@@ -19,13 +20,15 @@ MonitorOptions specialised(GateTier tier = GateTier::specialised) {
 // Through sets long enough for each to be specialised.
 void walk_sets(MarkedModel& model, ModelGraph& graph) {
   const std::size_t hooks = model.shape.hooks;
-  const std::vector<HookSet> sets{HookSet::all(hooks), HookSet::none(hooks), set_of(hooks, {1}), HookSet::all(hooks),
-                                  set_of(hooks, {0, 2})};
+  const std::vector<HookSet> sets{HookSet::all(hooks), HookSet::none(hooks), set_of(hooks, {1}),
+                                  HookSet::all(hooks), set_of(hooks, {0, 2})};
   for (const HookSet& set : sets) {
     ASSERT_TRUE(model.monitor->enable(set).ok());
     for (int i = 0; i < 20; ++i) {
       model.step(graph, model.streams[0]);
-      if (i == 10) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the helper thread builds meanwhile
+      if (i == 10)
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(5));  // the helper thread builds meanwhile
     }
   }
 }
@@ -38,7 +41,8 @@ std::vector<GraphEdge> edges_of(cudaGraph_t graph) {
   if (count > 0) GT_CUDA(cudaGraphGetEdges(graph, from.data(), to.data(), data.data(), &count));
   std::vector<GraphEdge> edges;
   for (std::size_t i = 0; i < count; ++i) {
-    edges.push_back({Node{bits(from[i])}, Node{bits(to[i])}, data[i].type == cudaGraphDependencyTypeProgrammatic});
+    edges.push_back({Node{bits(from[i])}, Node{bits(to[i])},
+                     data[i].type == cudaGraphDependencyTypeProgrammatic});
   }
   return edges;
 }
@@ -76,11 +80,15 @@ TEST_P(Pdl, A1_GraphsWithProgrammaticEdges) {
     attribute.val.programmaticStreamSerializationAllowed = 1;
     config.attrs = &attribute;
     config.numAttrs = 1;
-    GT_CUDA(cudaLaunchKernelEx(&config, count_wrong, static_cast<const std::uint64_t*>(model.tensors[hook]), model.shape.rows,
-                               static_cast<std::uint32_t>(hook), static_cast<const std::uint64_t*>(model.step_number), wrong));
+    GT_CUDA(cudaLaunchKernelEx(&config, count_wrong,
+                               static_cast<const std::uint64_t*>(model.tensors[hook]),
+                               model.shape.rows, static_cast<std::uint32_t>(hook),
+                               static_cast<const std::uint64_t*>(model.step_number), wrong));
   });
   const std::vector<GraphEdge> edges = edges_of(graph.graph);
-  EXPECT_GT(std::count_if(edges.begin(), edges.end(), [](const GraphEdge& edge) { return edge.programmatic; }), 0)
+  EXPECT_GT(std::count_if(edges.begin(), edges.end(),
+                          [](const GraphEdge& edge) { return edge.programmatic; }),
+            0)
       << "the capture made no programmatic edge: the test proves nothing";
   model.bind(graph, "pdl");
   EXPECT_TRUE(model.monitor->stats().unmanaged.empty());
@@ -99,9 +107,12 @@ TEST_P(Pdl, A1_GraphsWithProgrammaticEdges) {
   }
   (void)cudaFree(wrong);
 }
-INSTANTIATE_TEST_SUITE_P(Tiers, Pdl, testing::Values(GateTier::soft, GateTier::node, GateTier::specialised),
+INSTANTIATE_TEST_SUITE_P(Tiers, Pdl,
+                         testing::Values(GateTier::soft, GateTier::node, GateTier::specialised),
                          [](const auto& test) {
-                           return test.param == GateTier::soft ? "Soft" : test.param == GateTier::node ? "Node" : "Specialised";
+                           return test.param == GateTier::soft   ? "Soft"
+                                  : test.param == GateTier::node ? "Node"
+                                                                 : "Specialised";
                          });
 
 TEST(Graphs, SideStreamProducersThatTheGraphJoins) {
@@ -144,8 +155,9 @@ TEST(Graphs, TakenOutNodesLeaveNoEdgeThatAPathImplies) {
   ModelGraph graph = model.capture(model.all_hooks(), [&](HookId hook, cudaStream_t stream) {
     GT_CUDA(cudaEventRecord(fork, stream));
     GT_CUDA(cudaStreamWaitEvent(side, fork, 0));
-    model.layer(hook, side);                       // a branch with a producer …
-    fill<<<1, 128, 0, stream>>>(model.tensors[hook], model.shape.rows, hook, model.step_number, 0);  // … beside the chain
+    model.layer(hook, side);  // a branch with a producer …
+    fill<<<1, 128, 0, stream>>>(model.tensors[hook], model.shape.rows, hook, model.step_number,
+                                0);  // … beside the chain
     GT_CUDA(cudaEventRecord(join, side));
     GT_CUDA(cudaStreamWaitEvent(stream, join, 0));
   });
@@ -158,7 +170,9 @@ TEST(Graphs, TakenOutNodesLeaveNoEdgeThatAPathImplies) {
     ASSERT_TRUE(device.remove_node(clone, node).ok());
   }
   std::vector<GraphEdge> have = edges_of(native);
-  const auto order = [](const GraphEdge& a, const GraphEdge& b) { return std::pair(a.from, a.to) < std::pair(b.from, b.to); };
+  const auto order = [](const GraphEdge& a, const GraphEdge& b) {
+    return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+  };
   std::sort(want.begin(), want.end(), order);
   std::sort(have.begin(), have.end(), order);
   EXPECT_EQ(have, want);
@@ -191,7 +205,8 @@ TEST_P(Foreign, NodesOfOtherTypesAreSpecialisedToo) {
   ModelGraph graph = model.capture(model.all_hooks(), [&](HookId hook, cudaStream_t stream) {
     model.layer(hook, stream);
     if (kind == "Host") {
-      GT_CUDA(cudaLaunchHostFunc(stream, [](void*) { ++called; }, nullptr));
+      GT_CUDA(cudaLaunchHostFunc(
+          stream, [](void*) { ++called; }, nullptr));
     } else if (kind == "Memset") {
       GT_CUDA(cudaMemsetAsync(scratch, 1, 64, stream));
     } else if (kind == "Memcpy") {
@@ -212,7 +227,8 @@ TEST_P(Foreign, NodesOfOtherTypesAreSpecialisedToo) {
   (void)cudaFree(scratch);
   (void)cudaEventDestroy(event);
 }
-INSTANTIATE_TEST_SUITE_P(Types, Foreign, testing::Values("Host", "Memset", "Memcpy", "EventRecord", "EventWait"),
+INSTANTIATE_TEST_SUITE_P(Types, Foreign,
+                         testing::Values("Host", "Memset", "Memcpy", "EventRecord", "EventWait"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(Graphs, OneThatAllocatesIsServedByTheSoftGateAndSaysSo) {
@@ -230,7 +246,8 @@ TEST(Graphs, OneThatAllocatesIsServedByTheSoftGateAndSaysSo) {
   EXPECT_EQ(stats.specialised_execs, 0u);
   ASSERT_EQ(stats.unspecialised.size(), 1u);
   EXPECT_EQ(stats.unspecialised[0].graph, "allocates");
-  EXPECT_NE(stats.unspecialised[0].reason.find("allocates"), std::string::npos) << stats.unspecialised[0].reason;
+  EXPECT_NE(stats.unspecialised[0].reason.find("allocates"), std::string::npos)
+      << stats.unspecialised[0].reason;
 }
 
 TEST(Graphs, A8_ProducersInAChildGraphAreServedByTheSoftGate) {
@@ -266,7 +283,8 @@ TEST(Graphs, AnExecThatItsOwnerReplacedIsNoticed) {
   model.expect_all_right();
 }
 
-// A9, and nobody's capture is broken by our threads: they query events, allocate and instantiate all the while.
+// A9, and nobody's capture is broken by our threads: they query events, allocate and instantiate
+// all the while.
 TEST(Graphs, A9_CaptureWhileOthersReplay) {
   MarkedModel model({.hooks = 8, .rows = 4, .spin_ns = 1000}, specialised());
   ModelGraph first = model.capture(model.all_hooks());

@@ -56,7 +56,8 @@ TEST(Life, E_WrongDeviceIsNamed) {
     const auto made = make_cuda_device(options);
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.status().code(), Code::unavailable);
-    EXPECT_NE(made.status().message().find(std::to_string(device)), std::string::npos) << made.status().message();
+    EXPECT_NE(made.status().message().find(std::to_string(device)), std::string::npos)
+        << made.status().message();
   }
 }
 
@@ -93,7 +94,8 @@ TEST(Life, E_OutOfMemoryIsAnErrorThatLeavesEverythingAsItWas) {
   const std::uint64_t far_too_much = 1ull << 44;
   const Status refused = model.monitor->resize_ring(far_too_much);
   EXPECT_EQ(refused.code(), Code::exhausted);
-  EXPECT_NE(refused.message().find("cudaErrorMemoryAllocation"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("cudaErrorMemoryAllocation"), std::string::npos)
+      << refused.message();
   for (int i = 0; i < 20; ++i) model.step(graph, model.streams[0]);
   model.expect_all_right();
   MonitorOptions options;
@@ -111,7 +113,8 @@ TEST(Life, E_OutOfMemoryIsAnErrorThatLeavesEverythingAsItWas) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::exhausted);
   }
-  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "our error was left behind for the engine to find";
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess)
+      << "our error was left behind for the engine to find";
 }
 
 // The context is beyond use afterwards, so it happens in a process of its own.
@@ -139,10 +142,12 @@ void live_through_a_sticky_error() {
     const Status flushed = model.monitor->flush(std::chrono::seconds(20));
     const bool quick = std::chrono::steady_clock::now() - begin < std::chrono::seconds(5);
     const Stats stats = model.monitor->stats();
-    const bool accounted = stats.total.planned == stats.total.delivered + stats.total.missing() + stats.total.shed();
-    std::fprintf(stderr, "flush: %s; lost %d; planned %llu delivered %llu; %s\n", flushed.message().c_str(), stats.device_lost,
-                 static_cast<unsigned long long>(stats.total.planned), static_cast<unsigned long long>(stats.total.delivered),
-                 stats.last_device_error.c_str());
+    const bool accounted =
+        stats.total.planned == stats.total.delivered + stats.total.missing() + stats.total.shed();
+    std::fprintf(
+        stderr, "flush: %s; lost %d; planned %llu delivered %llu; %s\n", flushed.message().c_str(),
+        stats.device_lost, static_cast<unsigned long long>(stats.total.planned),
+        static_cast<unsigned long long>(stats.total.delivered), stats.last_device_error.c_str());
     (void)model.monitor->close();
     const bool right = model.sink->wrong == 0 && model.sink->right == before;
     const bool said = stats.device_lost && flushed.code() == Code::device_lost &&
@@ -172,7 +177,8 @@ TEST(Life, I3_ShedAndLosslessUnderASlowSink) {
     const Stats stats = model.monitor->stats();
     EXPECT_EQ(model.sink->wrong, 0u);
     EXPECT_EQ(stats.total.planned, 400u * 8);
-    EXPECT_EQ(stats.total.planned, stats.total.delivered + stats.total.missing() + stats.total.shed());
+    EXPECT_EQ(stats.total.planned,
+              stats.total.delivered + stats.total.missing() + stats.total.shed());
     EXPECT_EQ(stats.total.missing(), 0u);
     if (policy == Policy::shed) {
       EXPECT_GT(stats.total.shed(), 0u);
@@ -198,8 +204,11 @@ TEST(Life, A18_GatheredRowsOfOneRequest) {
   const Request other = model.monitor->begin_request("other");
   for (std::int64_t number = 1; number <= 50; ++number) {
     // Its rows lie between the other's: 2, 1 and 3 rows of the watched one.
-    const std::vector<RowSpan> spans{{other, number * 100, 1},       {watched, number * 8 + 1, 2}, {other, number * 100 + 1, 1},
-                                     {watched, number * 8 + 4, 1}, {watched, number * 8 + 5, 3}};
+    const std::vector<RowSpan> spans{{other, number * 100, 1},
+                                     {watched, number * 8 + 1, 2},
+                                     {other, number * 100 + 1, 1},
+                                     {watched, number * 8 + 4, 1},
+                                     {watched, number * 8 + 5, 3}};
     StepShape shape;
     shape.kind = StepKind::graph;
     shape.tokens = spans;

@@ -31,13 +31,16 @@ TEST_P(InFlight, A4_A6_NewSetBeforeEachOf2000LaunchesAndNothingIsWrong) {
     const auto apply = next_random(random) % 2 ? Apply::now : Apply::at_next_launch;
     const Status status = model.monitor->enable(set, apply);
     ASSERT_TRUE(status.ok()) << status.message();
-    for (std::uint64_t again = next_random(random) % 16 == 0 ? 8 : 1; again > 0; --again) model.step(graph, model.streams[0]);
+    for (std::uint64_t again = next_random(random) % 16 == 0 ? 8 : 1; again > 0; --again)
+      model.step(graph, model.streams[0]);
     cudaEvent_t end{};
     GT_CUDA(cudaEventCreateWithFlags(&end, cudaEventDisableTiming));
     GT_CUDA(cudaEventRecord(end, model.streams[0]));
     ends.push_back(end);
     // Nobody waited for the device: what was launched six launches ago has not ended.
-    if (i >= kDepth && cudaEventQuery(ends[static_cast<std::size_t>(i - kDepth)]) == cudaErrorNotReady) ++deep;
+    if (i >= kDepth &&
+        cudaEventQuery(ends[static_cast<std::size_t>(i - kDepth)]) == cudaErrorNotReady)
+      ++deep;
   }
   (void)cudaGetLastError();
   model.expect_all_right();
@@ -45,7 +48,8 @@ TEST_P(InFlight, A4_A6_NewSetBeforeEachOf2000LaunchesAndNothingIsWrong) {
     EXPECT_GT(deep, 1000u) << "the queue was never deep: the test proves little";
   }
   std::printf("%d launches, %llu of them behind %d others; %llu records\n", kLaunches,
-              static_cast<unsigned long long>(deep), kDepth, static_cast<unsigned long long>(model.sink->right.load()));
+              static_cast<unsigned long long>(deep), kDepth,
+              static_cast<unsigned long long>(model.sink->right.load()));
   for (cudaEvent_t end : ends) (void)cudaEventDestroy(end);
 }
 
@@ -59,11 +63,13 @@ TEST_P(InFlight, A6_24GraphsOf64HooksThroughEveryTransition) {
   }
   const HookSet all = model.monitor->table().all();
   const HookSet none = model.monitor->table().none();
-  const std::vector<HookSet> path{all, none, set_of(64, {3, 9}), set_of(64, {9, 60}), all, set_of(64, {3, 9}), none};
+  const std::vector<HookSet> path{
+      all, none, set_of(64, {3, 9}), set_of(64, {9, 60}), all, set_of(64, {3, 9}), none};
   for (const HookSet& set : path) {
     ASSERT_TRUE(model.monitor->enable(set).ok());
     // Some graphs skip a change, and meet the next one stale, or doubly stale.
-    for (int i = times(60); i > 0; --i) model.step(graphs[next_random(random) % graphs.size()], model.streams[0]);
+    for (int i = times(60); i > 0; --i)
+      model.step(graphs[next_random(random) % graphs.size()], model.streams[0]);
   }
   for (ModelGraph& graph : graphs) model.step(graph, model.streams[0]);
   model.expect_all_right();
@@ -77,7 +83,8 @@ TEST_P(InFlight, A6_ExecsSwapAcrossStreams) {
   ModelGraph graph = model.capture(model.all_hooks());
   model.bind(graph, "decode");
   std::uint64_t random = 3;
-  const std::vector<HookSet> sets{model.monitor->table().none(), set_of(12, {1, 5}), model.monitor->table().all()};
+  const std::vector<HookSet> sets{model.monitor->table().none(), set_of(12, {1, 5}),
+                                  model.monitor->table().all()};
   for (int i = 0; i < times(600); ++i) {
     if (i % 10 == 0) {
       ASSERT_TRUE(model.monitor->enable(sets[static_cast<std::size_t>(i / 10) % 3]).ok());
@@ -101,7 +108,8 @@ TEST_P(InFlight, A5_LaunchesThatNobodyPlannedWriteNothing) {
       ASSERT_TRUE(model.monitor->enable(model.random_set(random), Apply::now).ok());
     }
     model.step(graph, model.streams[0]);
-    for (std::uint64_t extra = next_random(random) % 3; extra > 0; --extra) model.raw_launch(graph, model.streams[0]);
+    for (std::uint64_t extra = next_random(random) % 3; extra > 0; --extra)
+      model.raw_launch(graph, model.streams[0]);
   }
   model.expect_all_right();
 }
@@ -127,9 +135,12 @@ TEST_P(InFlight, A13_ClearEnablesWhatWasDisabled) {
   model.expect_all_right();
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiers, InFlight, testing::Values(GateTier::soft, GateTier::node, GateTier::specialised),
+INSTANTIATE_TEST_SUITE_P(Tiers, InFlight,
+                         testing::Values(GateTier::soft, GateTier::node, GateTier::specialised),
                          [](const auto& test) {
-                           return test.param == GateTier::soft ? "Soft" : test.param == GateTier::node ? "Node" : "Specialised";
+                           return test.param == GateTier::soft   ? "Soft"
+                                  : test.param == GateTier::node ? "Node"
+                                                                 : "Specialised";
                          });
 
 }  // namespace

@@ -85,9 +85,9 @@ TEST_F(CAbi, D1_CapturesSwitchesAndCompletes) {
   }
   ASSERT_EQ(gt_request_finish(monitor_, request), GT_OK);
   ASSERT_EQ(gt_monitor_flush(monitor_, 10'000), GT_OK) << gt_last_error();
-  EXPECT_EQ(heard_.slices, (std::vector<std::string>{"blocks.0.resid_pre mine 0+1",
-                                                     "blocks.1.resid_pre mine 0+1",
-                                                     "blocks.1.resid_pre mine 1+1"}));
+  EXPECT_EQ(heard_.slices,
+            (std::vector<std::string>{"blocks.0.resid_pre mine 0+1", "blocks.1.resid_pre mine 0+1",
+                                      "blocks.1.resid_pre mine 1+1"}));
   EXPECT_EQ(heard_.values, (std::vector<float>{0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(heard_.gaps, std::vector<std::string>{"blocks.1.resid_pre not_fired"});
   ASSERT_EQ(heard_.finished.size(), 1u);

@@ -1,5 +1,5 @@
-// The scenarios by which the system before this one was accepted, each at least as strict: there, values were
-// compared by shape and count; here every row carries its layer, token and step.
+// The scenarios by which the system before this one was accepted, each at least as strict: there,
+// values were compared by shape and count; here every row carries its layer, token and step.
 #include <gtest/gtest.h>
 
 #include "integration/support/toy_engine.hpp"
@@ -15,10 +15,14 @@ struct Setting {
   const char* selection;
   Layers layers;
 };
-const std::vector<Setting> kSequence = {
-    {"", {0, 1, 2, 3, 4, 5}}, {"none", {}},         {"resid_pre:2-3", {2, 3}},
-    {"resid_pre:0,5", {0, 5}}, {"resid_pre:5", {5}}, {"none", {}},
-    {"resid_pre:1-4", {1, 2, 3, 4}}, {"", {0, 1, 2, 3, 4, 5}}};
+const std::vector<Setting> kSequence = {{"", {0, 1, 2, 3, 4, 5}},
+                                        {"none", {}},
+                                        {"resid_pre:2-3", {2, 3}},
+                                        {"resid_pre:0,5", {0, 5}},
+                                        {"resid_pre:5", {5}},
+                                        {"none", {}},
+                                        {"resid_pre:1-4", {1, 2, 3, 4}},
+                                        {"", {0, 1, 2, 3, 4, 5}}};
 
 MonitorOptions with_tier(GateTier tier) {
   MonitorOptions options;
@@ -180,7 +184,8 @@ TEST_P(EveryTier, A14_ChunkedProducersAreSwitchedToo) {
   EXPECT_EQ(toy.book->bytes, 5u * 12u);
 }
 
-// prefill passthrough: an eager step uses the full set, the decode step the subset, nothing is left over.
+// prefill passthrough: an eager step uses the full set, the decode step the subset, nothing is left
+// over.
 TEST_P(EveryTier, A11_PrefillPassthroughLeavesNothingBehind) {
   MonitorOptions options = with_tier(GetParam());
   options.eager = EagerPolicy::all;
@@ -210,7 +215,8 @@ TEST(OriginalGates, A12_AStepLargerThanTheRingHonoursTheGates) {
   EXPECT_TRUE(toy.book->gaps.empty());
 }
 
-// graph guard: the original died when a graph it had not registered was replayed; the soft gate serves it.
+// graph guard: the original died when a graph it had not registered was replayed; the soft gate
+// serves it.
 TEST_P(EveryTier, A9_AnUnboundGraphIsServedAndCanBeBoundLater) {
   Toy toy(6, with_tier(GetParam()));
   ToyGraph bound = toy.capture(1);
@@ -263,12 +269,15 @@ TEST_P(EveryTier, A10_GraphsWithDifferentSubsets) {
         const auto token = toy.token;
         const auto number = toy.steps;
         std::byte* input = graph->input;
-        ASSERT_TRUE(toy.device->compute(toy.stream, [=] {
-          std::memcpy(input, &token, 8);
-          std::memcpy(input + 8, &number, 8);
-          const std::uint32_t rows = 1;
-          std::memcpy(input + 16, &rows, 4);
-        }).ok());
+        ASSERT_TRUE(toy.device
+                        ->compute(toy.stream,
+                                  [=] {
+                                    std::memcpy(input, &token, 8);
+                                    std::memcpy(input + 8, &number, 8);
+                                    const std::uint32_t rows = 1;
+                                    std::memcpy(input + 16, &rows, 4);
+                                  })
+                        .ok());
         ASSERT_TRUE(step.launch(*graph->bound).ok());
       }
       step.end();
@@ -301,7 +310,8 @@ TEST(OriginalGates, A7_AnErrorWhileSwitchingCostsNoRightRecord) {
   (void)toy.monitor->enable("resid_pre:1");
   const auto failed = toy.decode(graph);
   toy.flush();
-  EXPECT_TRUE(toy.book->layers[failed].empty());  // its node could not be enabled: missing, not wrong
+  EXPECT_TRUE(
+      toy.book->layers[failed].empty());  // its node could not be enabled: missing, not wrong
   EXPECT_EQ(toy.book->gaps[failed], Layers{1});
   toy.device->faults().clear();
   const auto after = toy.decode(graph);
@@ -309,13 +319,15 @@ TEST(OriginalGates, A7_AnErrorWhileSwitchingCostsNoRightRecord) {
   EXPECT_EQ(toy.book->layers[after], Layers{1});
 }
 
-// negative desync: there, reversed metadata really corrupts. Here two nodes whose ids are swapped are found
-// at binding, and whatever they write is a gap.
+// negative desync: there, reversed metadata really corrupts. Here two nodes whose ids are swapped
+// are found at binding, and whatever they write is a gap.
 TEST(OriginalGates, A5_SwappedIdsNeverMislabel) {
   Toy toy(6, with_tier(GateTier::node));
   ToyGraph graph = toy.capture(2, false);
   const auto nodes = toy.producers(graph);
-  const auto info = [&](std::size_t i) { return toy.device->inspect(graph.graph, nodes[i]).value(); };
+  const auto info = [&](std::size_t i) {
+    return toy.device->inspect(graph.graph, nodes[i]).value();
+  };
   ProducerCall a, b;
   a.id = info(1).id;
   b.id = info(4).id;

@@ -1,4 +1,5 @@
-// A writer killed at random moments: what it acknowledged reads back bit for bit, and nothing else is claimed.
+// A writer killed at random moments: what it acknowledged reads back bit for bit, and nothing else
+// is claimed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,16 +26,19 @@ namespace {
 #if defined(GRAPHTAP_TSAN)
 constexpr int kKills = 50;  // each takes ten times as long
 #else
-constexpr int kKills = 200;        // of each durability
+constexpr int kKills = 200;  // of each durability
 #endif
 constexpr int kKillsAStore = 10;  // runs that follow each other in one store, each of them killed
 
-/// What the step with this ticket of this run holds: both sides make it from nothing but these numbers.
-OwnedStep step_of(const HookTable& table, std::uint32_t run, std::uint64_t ticket, const Request& request) {
+/// What the step with this ticket of this run holds: both sides make it from nothing but these
+/// numbers.
+OwnedStep step_of(const HookTable& table, std::uint32_t run, std::uint64_t ticket,
+                  const Request& request) {
   Random random(std::uint64_t{run} << 32 | ticket);
   // A large step now and then: a kill is likelier to come while one is being written.
   const auto rows = static_cast<std::uint32_t>(ticket % 4 == 3 ? 100 : 1 + below(random, 40));
-  OwnedStep step = make_step(table, ticket, request, static_cast<std::int64_t>(ticket * 64), rows, {0, 1, 3});
+  OwnedStep step =
+      make_step(table, ticket, request, static_cast<std::int64_t>(ticket * 64), rows, {0, 1, 3});
   for (OwnedRecord& record : step.records) {
     record.payload = bytes_of(random(), record.payload.size());
   }
@@ -52,9 +56,10 @@ Request request_of(std::uint64_t ticket) {
 // What the child says before it writes a step: the ticket with this bit.
 constexpr std::uint64_t kBegins = 1ull << 63;
 
-/// The child: writes steps until it is killed, and says so of each that begins and of each that was taken.
-[[noreturn]] void write_until_killed(const std::filesystem::path& store, std::uint32_t run, int acknowledged,
-                                     Durability durability) {
+/// The child: writes steps until it is killed, and says so of each that begins and of each that was
+/// taken.
+[[noreturn]] void write_until_killed(const std::filesystem::path& store, std::uint32_t run,
+                                     int acknowledged, Durability durability) {
   const HookTable table = kill_table();
   StoreOptions options;
   options.segment_bytes = 700 << 10;
@@ -80,10 +85,11 @@ constexpr std::uint64_t kBegins = 1ull << 63;
   }
 }
 
-/// Lets a child write and kills it; the last ticket that it acknowledged. `after`: kill when this many were, and
-/// `delay` after that; aimed: after the next write has begun.
-std::uint64_t run_and_kill(const std::filesystem::path& store, std::uint32_t run, std::uint64_t after, bool aimed,
-                           std::chrono::microseconds delay, Durability durability) {
+/// Lets a child write and kills it; the last ticket that it acknowledged. `after`: kill when this
+/// many were, and `delay` after that; aimed: after the next write has begun.
+std::uint64_t run_and_kill(const std::filesystem::path& store, std::uint32_t run,
+                           std::uint64_t after, bool aimed, std::chrono::microseconds delay,
+                           Durability durability) {
   int pipe_ends[2];
   if (::pipe(pipe_ends) != 0) throw std::runtime_error("pipe failed");
   const pid_t child = ::fork();
@@ -118,7 +124,8 @@ std::uint64_t run_and_kill(const std::filesystem::path& store, std::uint32_t run
   return last;
 }
 
-void check_store(const std::filesystem::path& path, const std::map<std::uint32_t, std::uint64_t>& acknowledged,
+void check_store(const std::filesystem::path& path,
+                 const std::map<std::uint32_t, std::uint64_t>& acknowledged,
                  std::uint64_t& unacknowledged) {
   const HookTable table = kill_table();
   const auto reader = read_store(path, {ReadOptions::Check::always});
@@ -127,12 +134,14 @@ void check_store(const std::filesystem::path& path, const std::map<std::uint32_t
   StepView view;
   while (cursor.next(view)) {
     const std::uint32_t run = view.run->number;
-    ASSERT_EQ(view.info.ticket, last[run] + 1) << "run " << run << ": a step is missing or there twice";
+    ASSERT_EQ(view.info.ticket, last[run] + 1)
+        << "run " << run << ": a step is missing or there twice";
     last[run] = view.info.ticket;
     const OwnedStep expected = step_of(table, run, view.info.ticket, request_of(view.info.ticket));
     ASSERT_EQ(view.records.size(), expected.records.size());
     for (std::size_t i = 0; i < expected.records.size(); ++i) {
-      ASSERT_TRUE(same_bytes(view.records[i].data, expected.records[i].payload)) << "ticket " << view.info.ticket;
+      ASSERT_TRUE(same_bytes(view.records[i].data, expected.records[i].payload))
+          << "ticket " << view.info.ticket;
       ASSERT_EQ(view.records[i].slices[0].first_token, expected.records[i].slices[0].first_token);
       ASSERT_EQ(view.records[i].slices[0].request, expected.records[i].slices[0].request->serial);
     }
@@ -140,10 +149,12 @@ void check_store(const std::filesystem::path& path, const std::map<std::uint32_t
   }
   for (const auto& [run, ticket] : acknowledged) {
     ASSERT_GE(last[run], ticket) << "run " << run << ": an acknowledged step is lost";
-    ASSERT_LE(last[run], ticket + 1) << "run " << run << ": more than the one step that was on its way";
+    ASSERT_LE(last[run], ticket + 1)
+        << "run " << run << ": more than the one step that was on its way";
     unacknowledged += last[run] - ticket;
   }
-  // A killed process leaves torn ends. A frame that says that it is whole and is not would be an error.
+  // A killed process leaves torn ends. A frame that says that it is whole and is not would be an
+  // error.
   const VerifyReport report = verify_store(path, true).value_or_throw();
   ASSERT_TRUE(report.ok()) << describe(report.findings);
 }
@@ -168,19 +179,22 @@ TEST_P(Kill, D5_WhatWasAcknowledgedReadsBackAndNothingElseIsClaimed) {
       const std::chrono::microseconds delay(below(random, aimed ? 500 : 3000));
       acknowledged[run] = run_and_kill(dir.store(), run, after, aimed, delay, GetParam());
       steps += acknowledged[run];
-      if (run % 3 == 1 || run == kKillsAStore) check_store(dir.store(), acknowledged, unacknowledged);
+      if (run % 3 == 1 || run == kKillsAStore)
+        check_store(dir.store(), acknowledged, unacknowledged);
       if (testing::Test::HasFatalFailure()) return;
     }
     for (const Finding& finding : read_store(dir.store())->findings()) {
       torn += finding.severity == Severity::warning ? 1 : 0;
     }
   }
-  std::printf("%d kills, %llu steps acknowledged, %llu torn ends, %llu whole and not acknowledged\n", killed,
-              static_cast<unsigned long long>(steps), static_cast<unsigned long long>(torn),
-              static_cast<unsigned long long>(unacknowledged));
+  std::printf(
+      "%d kills, %llu steps acknowledged, %llu torn ends, %llu whole and not acknowledged\n",
+      killed, static_cast<unsigned long long>(steps), static_cast<unsigned long long>(torn),
+      static_cast<unsigned long long>(unacknowledged));
   EXPECT_GT(torn, 0u) << "no kill came while a frame was being written: the test proves little";
 }
-INSTANTIATE_TEST_SUITE_P(Durabilities, Kill, testing::Values(Durability::process, Durability::power),
+INSTANTIATE_TEST_SUITE_P(Durabilities, Kill,
+                         testing::Values(Durability::process, Durability::power),
                          [](const auto& test) {
                            return test.param == Durability::process ? "Process" : "Power";
                          });

@@ -22,7 +22,8 @@ constexpr std::uint32_t kRows = 4;
 constexpr std::int64_t kWidth = 16;  // floats a row
 
 std::uint64_t steps_a_lane() {
-  if (std::getenv("GRAPHTAP_SANITIZER") != nullptr) return 200;  // compute-sanitizer: a hundred times slower
+  if (std::getenv("GRAPHTAP_SANITIZER") != nullptr)
+    return 200;  // compute-sanitizer: a hundred times slower
   const char* seeds = std::getenv("GRAPHTAP_SEEDS");
   const std::uint64_t asked = seeds != nullptr ? std::strtoull(seeds, nullptr, 10) : 20'000;
   return std::clamp<std::uint64_t>(asked, 5000, 200'000);

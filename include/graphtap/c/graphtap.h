@@ -1,9 +1,10 @@
 /* The C interface of graphtap, for engines that are not C++.
  *
- * Every function returns a gt_status (0 is ok) unless it says otherwise; gt_last_error() has the words,
- * per thread. Handles are freed with their own _free function, NULL is allowed there. Structs begin with
- * their size, so that they can grow: fill them with gt_*_init(). Strings are UTF-8 and copied. Thread-safety
- * is that of the C++ interface (graphtap/monitor.hpp). No exception crosses this boundary. */
+ * Every function returns a gt_status (0 is ok) unless it says otherwise; gt_last_error() has the
+ * words, per thread. Handles are freed with their own _free function, NULL is allowed there.
+ * Structs begin with their size, so that they can grow: fill them with gt_*_init(). Strings are
+ * UTF-8 and copied. Thread-safety is that of the C++ interface (graphtap/monitor.hpp). No exception
+ * crosses this boundary. */
 #ifndef GRAPHTAP_C_GRAPHTAP_H
 #define GRAPHTAP_C_GRAPHTAP_H
 
@@ -28,21 +29,22 @@ typedef enum gt_status {
   GT_DEVICE_LOST = 10
 } gt_status;
 
-typedef struct gt_table gt_table;       /* the installed hooks of a model */
-typedef struct gt_device gt_device;     /* an accelerator */
+typedef struct gt_table gt_table;   /* the installed hooks of a model */
+typedef struct gt_device gt_device; /* an accelerator */
 typedef struct gt_monitor gt_monitor;
 typedef struct gt_lane gt_lane;
-typedef struct gt_graph gt_graph;       /* a bound graph */
+typedef struct gt_graph gt_graph; /* a bound graph */
 typedef struct gt_step gt_step;
 typedef struct gt_request gt_request;
-typedef uintptr_t gt_stream;            /* cudaStream_t, or a host device's stream */
+typedef uintptr_t gt_stream; /* cudaStream_t, or a host device's stream */
 
-const char* gt_version(void);           /* "0.1.0" */
-const char* gt_last_error(void);        /* of this thread; "" if there was none */
+const char* gt_version(void);    /* "0.1.0" */
+const char* gt_last_error(void); /* of this thread; "" if there was none */
 
 /* ---- Hooks */
 
-/* dtype: safetensors' spelling in lower case, "bf16". layer: -1 for a global hook. `id` may be NULL. */
+/* dtype: safetensors' spelling in lower case, "bf16". layer: -1 for a global hook. `id` may be
+ * NULL. */
 gt_status gt_table_new(const char* model, gt_table** out);
 gt_status gt_table_add(gt_table* table, const char* type, int layer, const char* dtype,
                        const int64_t* row_shape, size_t dims, uint16_t ordinals, uint16_t* id);
@@ -58,18 +60,18 @@ void gt_device_free(gt_device* device);
 /* ---- Monitors */
 
 typedef struct gt_slice {
-  const char* hook;          /* "blocks.24.resid_pre" */
+  const char* hook; /* "blocks.24.resid_pre" */
   int layer;
   uint16_t ordinal;
   uint64_t step;
   uint32_t lane;
-  const char* request;       /* the user's id */
+  const char* request; /* the user's id */
   uint64_t request_serial;
   int64_t first_token;
   uint32_t rows;
   uint64_t row_bytes;
   const char* dtype;
-  const void* data;          /* rows × row_bytes; valid during the call only */
+  const void* data; /* rows × row_bytes; valid during the call only */
 } gt_slice;
 typedef void (*gt_slice_callback)(const gt_slice* slice, void* user);
 /* reason: "not_fired", "shed_ring", … */
@@ -78,12 +80,12 @@ typedef void (*gt_finished_callback)(const char* request, uint64_t serial, int v
 
 typedef struct gt_monitor_options {
   size_t size;
-  const char* selection;     /* NULL or "": all hooks; "none": nothing */
+  const char* selection; /* NULL or "": all hooks; "none": nothing */
   uint64_t ring_bytes;
-  int shed;                  /* 0: wait for space up to space_timeout_ms; 1: capture less */
+  int shed; /* 0: wait for space up to space_timeout_ms; 1: capture less */
   uint32_t space_timeout_ms;
-  int specialise;            /* 1: build graphs without the hooks that are off */
-  const char* store;         /* directory of a capture store, or NULL */
+  int specialise;    /* 1: build graphs without the hooks that are off */
+  const char* store; /* directory of a capture store, or NULL */
   gt_slice_callback on_slice;
   gt_gap_callback on_gap;
   gt_finished_callback on_finished;

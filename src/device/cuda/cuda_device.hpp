@@ -17,14 +17,25 @@
 
 namespace graphtap::cuda {
 
-[[nodiscard]] inline cudaStream_t native(Stream stream) noexcept { return reinterpret_cast<cudaStream_t>(stream); }
-[[nodiscard]] inline cudaEvent_t native(Event event) noexcept { return reinterpret_cast<cudaEvent_t>(event); }
-[[nodiscard]] inline cudaGraph_t native(Graph graph) noexcept { return reinterpret_cast<cudaGraph_t>(graph); }
-[[nodiscard]] inline cudaGraphExec_t native(Exec exec) noexcept { return reinterpret_cast<cudaGraphExec_t>(exec); }
-[[nodiscard]] inline cudaGraphNode_t native(Node node) noexcept { return reinterpret_cast<cudaGraphNode_t>(node); }
+[[nodiscard]] inline cudaStream_t native(Stream stream) noexcept {
+  return reinterpret_cast<cudaStream_t>(stream);
+}
+[[nodiscard]] inline cudaEvent_t native(Event event) noexcept {
+  return reinterpret_cast<cudaEvent_t>(event);
+}
+[[nodiscard]] inline cudaGraph_t native(Graph graph) noexcept {
+  return reinterpret_cast<cudaGraph_t>(graph);
+}
+[[nodiscard]] inline cudaGraphExec_t native(Exec exec) noexcept {
+  return reinterpret_cast<cudaGraphExec_t>(exec);
+}
+[[nodiscard]] inline cudaGraphNode_t native(Node node) noexcept {
+  return reinterpret_cast<cudaGraphNode_t>(node);
+}
 
-/// One GPU in its primary context. Every call makes that device current for its duration where CUDA asks for it; calls
-/// that CUDA forbids during somebody's global-mode capture are made in relaxed mode.
+/// One GPU in its primary context. Every call makes that device current for its duration where CUDA
+/// asks for it; calls that CUDA forbids during somebody's global-mode capture are made in relaxed
+/// mode.
 class CudaDevice final : public Device {
  public:
   /// Errors: see make_cuda_device().
@@ -47,8 +58,10 @@ class CudaDevice final : public Device {
   Status wait(Stream stream, Event event) override;
   Result<bool> query(Event event) override;
   Status synchronize(Event event) override;
-  Status upload(std::byte* device, const std::byte* pinned, std::size_t bytes, Stream stream) override;
-  Status download(std::byte* pinned, const std::byte* device, std::size_t bytes, Stream stream) override;
+  Status upload(std::byte* device, const std::byte* pinned, std::size_t bytes,
+                Stream stream) override;
+  Status download(std::byte* pinned, const std::byte* device, std::size_t bytes,
+                  Stream stream) override;
   Status close_step(wire::StepHeader* header, std::uint32_t slots, Stream stream) override;
   Status produce(const ProducerCall& call, Stream stream) override;
   Result<CaptureState> capture_state(Stream stream) override;
@@ -68,8 +81,8 @@ class CudaDevice final : public Device {
   void idle() noexcept override;
 
  private:
-  CudaDevice(const CudaOptions& options, std::string name, std::uint32_t processors, KernelNodes kernels,
-             cudaStream_t service);
+  CudaDevice(const CudaOptions& options, std::string name, std::uint32_t processors,
+             KernelNodes kernels, cudaStream_t service);
   /// Whether the slot's plan lies inside a header that this device allocated.
   [[nodiscard]] bool slot_is_mapped(const ProducerCall& call) const;
 
@@ -77,7 +90,8 @@ class CudaDevice final : public Device {
   const std::string name_;
   const std::uint32_t processors_;
   const KernelNodes kernels_;
-  const cudaStream_t service_;  // for zeroing memory and uploading execs, away from the engine's streams
+  const cudaStream_t
+      service_;  // for zeroing memory and uploading execs, away from the engine's streams
 
   mutable std::mutex mutex_;  // guards what follows; never held over a CUDA call
   std::map<const std::byte*, std::size_t> memory_;  // device allocations and their sizes

@@ -34,13 +34,18 @@ const char* obstacle(cudaGraphNodeType type) {
     case cudaGraphNodeTypeGraph:
     case cudaGraphNodeTypeEmpty:
     case cudaGraphNodeTypeWaitEvent:
-    case cudaGraphNodeTypeEventRecord: return nullptr;
+    case cudaGraphNodeTypeEventRecord:
+      return nullptr;
     case cudaGraphNodeTypeMemAlloc:
-    case cudaGraphNodeTypeMemFree: return "it allocates memory";
-    case cudaGraphNodeTypeConditional: return "it has a conditional node";
+    case cudaGraphNodeTypeMemFree:
+      return "it allocates memory";
+    case cudaGraphNodeTypeConditional:
+      return "it has a conditional node";
     case cudaGraphNodeTypeExtSemaphoreSignal:
-    case cudaGraphNodeTypeExtSemaphoreWait: return "it uses an external semaphore";
-    default: return "it has a node of a type that this graphtap does not know";
+    case cudaGraphNodeTypeExtSemaphoreWait:
+      return "it uses an external semaphore";
+    default:
+      return "it has a node of a type that this graphtap does not know";
   }
 }
 
@@ -55,10 +60,12 @@ Result<std::vector<cudaGraphNode_t>> check_nodes(cudaGraph_t graph) {
     if (const char* why = obstacle(type)) return Status(Code::unsupported, why);
     if (type != cudaGraphNodeTypeGraph) continue;
     cudaGraph_t child{};
-    if (const cudaError_t error = cudaGraphChildGraphNodeGetGraph(node, &child); error != cudaSuccess) {
+    if (const cudaError_t error = cudaGraphChildGraphNodeGetGraph(node, &child);
+        error != cudaSuccess) {
       return to_status(error, "cudaGraphChildGraphNodeGetGraph");
     }
-    if (Result<std::vector<cudaGraphNode_t>> inside = check_nodes(child); !inside.ok()) return inside;
+    if (Result<std::vector<cudaGraphNode_t>> inside = check_nodes(child); !inside.ok())
+      return inside;
   }
   return nodes;
 }
@@ -91,7 +98,8 @@ Result<Edges> edges_of(cudaGraph_t graph) {
 
 bool is_kernel(Node node) {
   cudaGraphNodeType type{};
-  return cudaGraphNodeGetType(native(node), &type) == cudaSuccess && type == cudaGraphNodeTypeKernel;
+  return cudaGraphNodeGetType(native(node), &type) == cudaSuccess &&
+         type == cudaGraphNodeTypeKernel;
 }
 
 cudaError_t add_edge(cudaGraph_t graph, const GraphEdge& edge, const cudaGraphEdgeData& data) {
@@ -113,7 +121,9 @@ Result<CaptureState> CudaDevice::capture_state(Stream stream) {
   if (error != cudaSuccess) return to_status(error, "cudaStreamGetCaptureInfo");
   CaptureState state;
   if (status == cudaStreamCaptureStatusInvalidated) {
-    return Status(Code::device_error, "cudaErrorStreamCaptureInvalidated: the stream's capture was broken by a forbidden call");
+    return Status(
+        Code::device_error,
+        "cudaErrorStreamCaptureInvalidated: the stream's capture was broken by a forbidden call");
   }
   state.capturing = status == cudaStreamCaptureStatusActive;
   if (state.capturing) {
@@ -131,8 +141,10 @@ Result<Node> CudaDevice::captured_tail(Stream stream) {
   const cudaError_t error =
       cudaStreamGetCaptureInfo(native(stream), &status, nullptr, nullptr, &tails, &data, &count);
   if (error != cudaSuccess) return to_status(error, "cudaStreamGetCaptureInfo");
-  if (status != cudaStreamCaptureStatusActive) return Status(Code::unsupported, "the stream is not capturing");
-  if (count != 1) return Status(Code::unsupported, fmt::format("the stream's capture has {} tails", count));
+  if (status != cudaStreamCaptureStatusActive)
+    return Status(Code::unsupported, "the stream is not capturing");
+  if (count != 1)
+    return Status(Code::unsupported, fmt::format("the stream's capture has {} tails", count));
   return to_node(tails[0]);
 }
 
@@ -178,7 +190,8 @@ Result<Graph> CudaDevice::clone(Graph graph) {
 
 Result<Node> CudaDevice::find_in_clone(Graph clone, Node original) {
   cudaGraphNode_t found{};
-  if (const cudaError_t error = cudaGraphNodeFindInClone(&found, native(original), native(clone)); error != cudaSuccess) {
+  if (const cudaError_t error = cudaGraphNodeFindInClone(&found, native(original), native(clone));
+      error != cudaSuccess) {
     return to_status(error, "cudaGraphNodeFindInClone");
   }
   return to_node(found);
@@ -193,7 +206,8 @@ Status CudaDevice::remove_node(Graph graph, Node node) {
   cudaGraphEdgeData programmatic{};
   for (std::size_t i = 0; i < edges.plain.size(); ++i) {
     known[edges.plain[i].from][edges.plain[i].to] = i;
-    // Kernels that start early behind this node shall start early behind its predecessor, at the same port.
+    // Kernels that start early behind this node shall start early behind its predecessor, at the
+    // same port.
     if (edges.plain[i].from == node && edges.plain[i].programmatic) programmatic = edges.data[i];
   }
   const std::vector<GraphEdge> after = without_node(edges.plain, node, is_kernel);
@@ -202,13 +216,14 @@ Status CudaDevice::remove_node(Graph graph, Node node) {
   }
   for (const GraphEdge& edge : after) {
     const auto from = known.find(edge.from);
-    const auto to = from == known.end() ? decltype(from->second.end()){} : from->second.find(edge.to);
+    const auto to =
+        from == known.end() ? decltype(from->second.end()){} : from->second.find(edge.to);
     const bool existed = from != known.end() && to != from->second.end();
     if (existed) {
       const std::size_t index = to->second;
       if (edges.plain[index].programmatic == edge.programmatic) continue;
-      const cudaError_t error =
-          cudaGraphRemoveDependencies(native(graph), &edges.from[index], &edges.to[index], &edges.data[index], 1);
+      const cudaError_t error = cudaGraphRemoveDependencies(
+          native(graph), &edges.from[index], &edges.to[index], &edges.data[index], 1);
       if (error != cudaSuccess) return to_status(error, "cudaGraphRemoveDependencies");
     }
     const cudaGraphEdgeData data = edge.programmatic ? programmatic : cudaGraphEdgeData{};
@@ -228,13 +243,16 @@ Result<Exec> CudaDevice::instantiate(Graph graph, std::uint64_t flags) {
   const CurrentDevice current(options_.device);
   const RelaxedCapture relaxed;
   cudaGraphExec_t exec{};
-  if (const cudaError_t error = cudaGraphInstantiate(&exec, native(graph), flags); error != cudaSuccess) {
+  if (const cudaError_t error = cudaGraphInstantiate(&exec, native(graph), flags);
+      error != cudaSuccess) {
     return to_status(error, "cudaGraphInstantiate");
   }
   // So that its first launch costs no more than the others. It is no failure if that does not work.
   cudaError_t uploaded = cudaGraphUpload(exec, service_);
   if (uploaded == cudaSuccess) uploaded = cudaStreamSynchronize(service_);
-  if (const Status status = to_status(uploaded, "cudaGraphUpload"); status.code() == Code::device_lost) return status;
+  if (const Status status = to_status(uploaded, "cudaGraphUpload");
+      status.code() == Code::device_lost)
+    return status;
   std::size_t nodes = 0;
   (void)to_status(cudaGraphGetNodes(native(graph), nullptr, &nodes), "cudaGraphGetNodes");
   const Exec made{reinterpret_cast<std::uintptr_t>(exec)};
@@ -260,7 +278,8 @@ std::uint64_t CudaDevice::exec_bytes(Exec exec) {
 }
 
 Status CudaDevice::set_enabled(Exec exec, Node node, bool enabled) {
-  return to_status(cudaGraphNodeSetEnabled(native(exec), native(node), enabled ? 1 : 0), "cudaGraphNodeSetEnabled");
+  return to_status(cudaGraphNodeSetEnabled(native(exec), native(node), enabled ? 1 : 0),
+                   "cudaGraphNodeSetEnabled");
 }
 
 Status CudaDevice::launch(Exec exec, Stream stream) {

@@ -21,7 +21,8 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
-/// Lets the thread make calls that CUDA forbids while anybody captures in global mode, without breaking that capture.
+/// Lets the thread make calls that CUDA forbids while anybody captures in global mode, without
+/// breaking that capture.
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }

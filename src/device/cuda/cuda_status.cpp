@@ -39,7 +39,8 @@ Status to_status(cudaError_t error, const char* call) {
   Code code = Code::device_error;
   if (is_sticky(error)) code = Code::device_lost;
   if (error == cudaErrorMemoryAllocation) code = Code::exhausted;
-  return {code, fmt::format("{}: {} ({})", call, cudaGetErrorName(error), cudaGetErrorString(error))};
+  return {code,
+          fmt::format("{}: {} ({})", call, cudaGetErrorName(error), cudaGetErrorString(error))};
 }
 
 }  // namespace graphtap::cuda

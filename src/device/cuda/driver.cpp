@@ -14,11 +14,12 @@ Result<KernelNodes> KernelNodes::make() {
   KernelNodes nodes;
   void* found = nullptr;
   cudaDriverEntryPointQueryResult status{};
-  const cudaError_t error = cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", &found, 12000,
-                                                             cudaEnableDefault, &status);
+  const cudaError_t error = cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", &found,
+                                                             12000, cudaEnableDefault, &status);
   if (error != cudaSuccess) return to_status(error, "cudaGetDriverEntryPointByVersion");
   if (status != cudaDriverEntryPointSuccess || found == nullptr) {
-    return Status(Code::unavailable, "the CUDA driver has no cuGraphKernelNodeGetParams of CUDA 12");
+    return Status(Code::unavailable,
+                  "the CUDA driver has no cuGraphKernelNodeGetParams of CUDA 12");
   }
   std::memcpy(&nodes.get_params_, &found, sizeof(found));
   const auto load = [&nodes](const void* symbol, bool keep) -> Status {
@@ -46,10 +47,12 @@ Result<KernelNodes> KernelNodes::make() {
 Result<KernelNodes::Found> KernelNodes::look(cudaGraphNode_t node) const {
   CUDA_KERNEL_NODE_PARAMS params{};
   if (const CUresult result = get_params_(node, &params); result != CUDA_SUCCESS) {
-    return Status(Code::device_error, fmt::format("cuGraphKernelNodeGetParams: CUresult {}", static_cast<int>(result)));
+    return Status(Code::device_error,
+                  fmt::format("cuGraphKernelNodeGetParams: CUresult {}", static_cast<int>(result)));
   }
   const auto ours = [this](const void* handle) {
-    return handle != nullptr && std::find(handles_.begin(), handles_.end(), handle) != handles_.end();
+    return handle != nullptr &&
+           std::find(handles_.begin(), handles_.end(), handle) != handles_.end();
   };
   Found found;
   if (!ours(params.func) && !ours(params.kern)) return found;

@@ -9,9 +9,10 @@
 
 namespace graphtap::cuda {
 
-/// Kernel nodes as the driver sees them. The runtime's cudaGraphKernelNodeGetParams names a kernel by a symbol of the
-/// runtime library that launched it; with two of them in a process (ours is linked in, PyTorch brings its own) only the
-/// driver's handles say which kernel it really is. The driver is found at run time: libcuda is not linked.
+/// Kernel nodes as the driver sees them. The runtime's cudaGraphKernelNodeGetParams names a kernel
+/// by a symbol of the runtime library that launched it; with two of them in a process (ours is
+/// linked in, PyTorch brings its own) only the driver's handles say which kernel it really is. The
+/// driver is found at run time: libcuda is not linked.
 class KernelNodes {
  public:
   /// Loads every producer kernel in the current context, so that none is loaded during a capture.

@@ -1,5 +1,6 @@
 #pragma once
-// What a producer kernel is given: one struct by value each. Host code (launch, inspection) and device code share it.
+// What a producer kernel is given: one struct by value each. Host code (launch, inspection) and
+// device code share it.
 #include <cstddef>
 #include <cstdint>
 
@@ -48,8 +49,8 @@ struct StridedArgs {
   std::uint32_t granules_per_part = 0;
   std::uint32_t rows = 0;
   DType dtype{};
-  bool aligned = true;        ///< false: elements of a sum lie at odd addresses
-  bool slot_is_mapped = true; ///< the header is known to be long enough for this slot
+  bool aligned = true;         ///< false: elements of a sum lie at odd addresses
+  bool slot_is_mapped = true;  ///< the header is known to be long enough for this slot
   InlinePlan plan;
 };
 

@@ -19,36 +19,48 @@ constexpr std::uint64_t kMostFlatUnits = 1u << 30;  // its arithmetic is 32 bits
 
 template <bool kGraph, bool kSpeculate, bool kSum>
 Kernel<FlatArgs> flat_kernel(bool two_loads) {
-  return two_loads ? flat_producer<kGraph, kSpeculate, kSum, 2> : flat_producer<kGraph, kSpeculate, kSum, 1>;
+  return two_loads ? flat_producer<kGraph, kSpeculate, kSum, 2>
+                   : flat_producer<kGraph, kSpeculate, kSum, 1>;
 }
 
 Kernel<FlatArgs> flat_kernel(bool graph, bool speculate, bool sum, bool two_loads) {
-  if (!graph) return sum ? flat_kernel<false, false, true>(two_loads) : flat_kernel<false, false, false>(two_loads);
-  if (speculate) return sum ? flat_kernel<true, true, true>(two_loads) : flat_kernel<true, true, false>(two_loads);
-  return sum ? flat_kernel<true, false, true>(two_loads) : flat_kernel<true, false, false>(two_loads);
+  if (!graph)
+    return sum ? flat_kernel<false, false, true>(two_loads)
+               : flat_kernel<false, false, false>(two_loads);
+  if (speculate)
+    return sum ? flat_kernel<true, true, true>(two_loads)
+               : flat_kernel<true, true, false>(two_loads);
+  return sum ? flat_kernel<true, false, true>(two_loads)
+             : flat_kernel<true, false, false>(two_loads);
 }
 
 template <bool kGraph, bool kSum>
 Kernel<StridedArgs> strided_kernel(std::uint64_t granule) {
   switch (granule) {
-    case 16: return strided_producer<kGraph, kSum, 16>;
-    case 8: return strided_producer<kGraph, kSum, 8>;
-    case 4: return strided_producer<kGraph, kSum, 4>;
-    case 2: return strided_producer<kGraph, kSum, 2>;
-    default: return strided_producer<kGraph, kSum, 1>;
+    case 16:
+      return strided_producer<kGraph, kSum, 16>;
+    case 8:
+      return strided_producer<kGraph, kSum, 8>;
+    case 4:
+      return strided_producer<kGraph, kSum, 4>;
+    case 2:
+      return strided_producer<kGraph, kSum, 2>;
+    default:
+      return strided_producer<kGraph, kSum, 1>;
   }
 }
 
 Kernel<StridedArgs> strided_kernel(bool graph, bool sum, std::uint64_t granule) {
-  if (graph) return sum ? strided_kernel<true, true>(granule) : strided_kernel<true, false>(granule);
+  if (graph)
+    return sum ? strided_kernel<true, true>(granule) : strided_kernel<true, false>(granule);
   return sum ? strided_kernel<false, true>(granule) : strided_kernel<false, false>(granule);
 }
 
 template <class Args>
 cudaError_t launch(Kernel<Args> kernel, dim3 grid, int threads, Args args, cudaStream_t stream) {
   void* parameters[] = {&args};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, dim3(static_cast<unsigned>(threads)), parameters,
-                          0, stream);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid,
+                          dim3(static_cast<unsigned>(threads)), parameters, 0, stream);
 }
 
 std::uint64_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
@@ -74,7 +86,8 @@ InlinePlan plan_of(const ProducerCall& call) {
 
 unsigned blocks_for(std::uint64_t work, std::uint64_t per_block, const LaunchShape& shape) {
   const std::uint64_t blocks = (work + per_block - 1) / per_block;
-  return static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, std::max(shape.most_blocks, 1u)));
+  return static_cast<unsigned>(
+      std::clamp<std::uint64_t>(blocks, 1, std::max(shape.most_blocks, 1u)));
 }
 
 // An eager producer knows how many rows it is to copy; one in a graph must be ready for all.
@@ -85,15 +98,18 @@ std::uint64_t most_rows(const ProducerCall& call) {
 
 bool lies_flat(const Source& source, std::uint64_t granule) {
   const auto row = static_cast<std::int64_t>(source.row_bytes());
-  const bool parts_touch = source.parts == 1 || source.part_stride == static_cast<std::int64_t>(source.part_bytes);
+  const bool parts_touch =
+      source.parts == 1 || source.part_stride == static_cast<std::int64_t>(source.part_bytes);
   const bool rows_touch = source.rows <= 1 || source.row_stride == row;
-  const bool addend_too = source.addend == nullptr || source.rows <= 1 || source.addend_row_stride == row;
+  const bool addend_too =
+      source.addend == nullptr || source.rows <= 1 || source.addend_row_stride == row;
   return parts_touch && rows_touch && addend_too && granule == 16;
 }
 
 }  // namespace
 
-cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape, cudaStream_t stream) {
+cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape,
+                            cudaStream_t stream) {
   const Source& source = call.source;
   const bool graph = call.header != nullptr;
   const bool sum = source.addend != nullptr;
@@ -111,10 +127,12 @@ cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape, 
     LaunchShape across = shape;
     across.most_blocks = std::max(1u, shape.most_blocks / down);
     const dim3 grid(blocks_for(source.chunk_stride, kStridedThreads * 16, across), down);
-    return launch<ChunkedArgs>(graph ? chunked_producer<true> : chunked_producer<false>, grid, kStridedThreads, args, stream);
+    return launch<ChunkedArgs>(graph ? chunked_producer<true> : chunked_producer<false>, grid,
+                               kStridedThreads, args, stream);
   }
 
-  const std::uint64_t granule = sum && size_of(call.dtype) == 1 ? 1 : granule_of(source);  // see sums.cuh
+  const std::uint64_t granule =
+      sum && size_of(call.dtype) == 1 ? 1 : granule_of(source);  // see sums.cuh
   const std::uint64_t bytes = most_rows(call) * source.row_bytes();
   const bool mapped = !graph || shape.slot_is_mapped;
   const std::uint64_t units = source.rows * (source.row_bytes() / 16);
@@ -132,8 +150,8 @@ cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape, 
     const std::uint64_t block = std::uint64_t{kFlatThreads} * 16 * (two_loads ? 2 : 1);
     const std::uint64_t read = sum ? 2 * bytes : bytes;
     const bool speculate = graph && read <= shape.speculative_bytes;
-    return launch(flat_kernel(graph, speculate, sum, two_loads), dim3(blocks_for(bytes, block, shape)), kFlatThreads, args,
-                  stream);
+    return launch(flat_kernel(graph, speculate, sum, two_loads),
+                  dim3(blocks_for(bytes, block, shape)), kFlatThreads, args, stream);
   }
 
   StridedArgs args;
@@ -153,34 +171,40 @@ cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape, 
   const std::uint64_t unit = std::max(granule, element);
   if (source.part_bytes / unit > 0xffffffffu) return cudaErrorInvalidValue;
   args.granules_per_part = static_cast<std::uint32_t>(source.part_bytes / unit);
-  return launch(strided_kernel(graph, sum, unit), dim3(blocks_for(bytes / unit, kStridedThreads * 2, shape)),
-                kStridedThreads, args, stream);
+  return launch(strided_kernel(graph, sum, unit),
+                dim3(blocks_for(bytes / unit, kStridedThreads * 2, shape)), kStridedThreads, args,
+                stream);
 }
 
 cudaError_t launch_close_step(wire::StepHeader* header, std::uint32_t slots, cudaStream_t stream) {
   void* parameters[] = {&header, &slots};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&close_step_kernel), dim3(1), dim3(128), parameters, 0, stream);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&close_step_kernel), dim3(1), dim3(128),
+                          parameters, 0, stream);
 }
 
 namespace {
 
 template <int kUnits>
-cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t bytes, cudaStream_t stream) {
+cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t bytes,
+                          cudaStream_t stream) {
   UploadArgs<kUnits> args;
   args.to = reinterpret_cast<uint4*>(to);
   args.units = static_cast<std::uint32_t>(bytes / 16);
   std::memcpy(args.data, from, bytes);
   void* parameters[] = {&args};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&upload_kernel<kUnits>), dim3(1), dim3(128), parameters, 0, stream);
+  return cudaLaunchKernel(reinterpret_cast<const void*>(&upload_kernel<kUnits>), dim3(1), dim3(128),
+                          parameters, 0, stream);
 }
 
 }  // namespace
 
 bool fits_argument(const std::byte* to, std::size_t bytes) noexcept {
-  return bytes > 0 && bytes <= 240 * 16 && bytes % 16 == 0 && reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+  return bytes > 0 && bytes <= 240 * 16 && bytes % 16 == 0 &&
+         reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
 }
 
-cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t bytes, cudaStream_t stream) {
+cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t bytes,
+                          cudaStream_t stream) {
   // The driver copies the whole argument at each launch: no more of it than needed.
   if (bytes <= 32 * 16) return launch_upload<32>(to, from, bytes, stream);
   if (bytes <= 64 * 16) return launch_upload<64>(to, from, bytes, stream);
@@ -190,17 +214,20 @@ cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t byte
 
 std::span<const void* const> producer_kernels() noexcept {
 #define GT_SYMBOL(...) reinterpret_cast<const void*>(&__VA_ARGS__)
-#define GT_FLAT(graph, speculate, sum) \
-  GT_SYMBOL(flat_producer<graph, speculate, sum, 1>), GT_SYMBOL(flat_producer<graph, speculate, sum, 2>)
-#define GT_STRIDED(graph, sum)                                                                    \
-  GT_SYMBOL(strided_producer<graph, sum, 1>), GT_SYMBOL(strided_producer<graph, sum, 2>),         \
-      GT_SYMBOL(strided_producer<graph, sum, 4>), GT_SYMBOL(strided_producer<graph, sum, 8>),     \
+#define GT_FLAT(graph, speculate, sum)                \
+  GT_SYMBOL(flat_producer<graph, speculate, sum, 1>), \
+      GT_SYMBOL(flat_producer<graph, speculate, sum, 2>)
+#define GT_STRIDED(graph, sum)                                                                \
+  GT_SYMBOL(strided_producer<graph, sum, 1>), GT_SYMBOL(strided_producer<graph, sum, 2>),     \
+      GT_SYMBOL(strided_producer<graph, sum, 4>), GT_SYMBOL(strided_producer<graph, sum, 8>), \
       GT_SYMBOL(strided_producer<graph, sum, 16>)
   static const void* const kernels[] = {
-      GT_FLAT(true, true, false),       GT_FLAT(true, true, true),   GT_FLAT(true, false, false),
-      GT_FLAT(true, false, true),       GT_FLAT(false, false, false), GT_FLAT(false, false, true),
-      GT_STRIDED(true, false),          GT_STRIDED(true, true),      GT_STRIDED(false, false),
-      GT_STRIDED(false, true),          GT_SYMBOL(chunked_producer<true>), GT_SYMBOL(chunked_producer<false>),
+      GT_FLAT(true, true, false),        GT_FLAT(true, true, true),
+      GT_FLAT(true, false, false),       GT_FLAT(true, false, true),
+      GT_FLAT(false, false, false),      GT_FLAT(false, false, true),
+      GT_STRIDED(true, false),           GT_STRIDED(true, true),
+      GT_STRIDED(false, false),          GT_STRIDED(false, true),
+      GT_SYMBOL(chunked_producer<true>), GT_SYMBOL(chunked_producer<false>),
   };
 #undef GT_STRIDED
 #undef GT_FLAT
@@ -210,8 +237,10 @@ std::span<const void* const> producer_kernels() noexcept {
 
 std::span<const void* const> other_kernels() noexcept {
   static const void* const kernels[] = {
-      reinterpret_cast<const void*>(&close_step_kernel),   reinterpret_cast<const void*>(&upload_kernel<32>),
-      reinterpret_cast<const void*>(&upload_kernel<64>),   reinterpret_cast<const void*>(&upload_kernel<128>),
+      reinterpret_cast<const void*>(&close_step_kernel),
+      reinterpret_cast<const void*>(&upload_kernel<32>),
+      reinterpret_cast<const void*>(&upload_kernel<64>),
+      reinterpret_cast<const void*>(&upload_kernel<128>),
       reinterpret_cast<const void*>(&upload_kernel<240>),
   };
   return kernels;

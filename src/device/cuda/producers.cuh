@@ -1,7 +1,8 @@
 #pragma once
-// The producer kernels: copy the rows that the plan asks for into the step's frame. They need nothing but these headers;
-// what they must do, byte for byte, is written in device/host/producer.hpp. Nothing outside the planned range is written,
-// whatever counts, lists and plans say.
+// The producer kernels: copy the rows that the plan asks for into the step's frame. They need
+// nothing but these headers; what they must do, byte for byte, is written in
+// device/host/producer.hpp. Nothing outside the planned range is written, whatever counts, lists
+// and plans say.
 #include <type_traits>
 
 #include "device/cuda/plan_on_device.cuh"
@@ -9,40 +10,48 @@
 
 namespace graphtap::cuda {
 
-inline constexpr int kFlatThreads = 128;  // measured: larger blocks start later, smaller ones copy no faster
+inline constexpr int kFlatThreads =
+    128;  // measured: larger blocks start later, smaller ones copy no faster
 inline constexpr int kStridedThreads = 256;
 
 __device__ __forceinline__ uint4 add_units(DType dtype, uint4 a, uint4 b) {
-  const Granule<16> sum = add(dtype, Granule<16>{{a.x, a.y, a.z, a.w}}, Granule<16>{{b.x, b.y, b.z, b.w}});
+  const Granule<16> sum =
+      add(dtype, Granule<16>{{a.x, a.y, a.z, a.w}}, Granule<16>{{b.x, b.y, b.z, b.w}});
   return make_uint4(sum.words[0], sum.words[1], sum.words[2], sum.words[3]);
 }
 
-/// Of flat rows, what is not planned every day: a row list, or more rows than fit. Out of line, so that the common case
-/// is short.
+/// Of flat rows, what is not planned every day: a row list, or more rows than fit. Out of line, so
+/// that the common case is short.
 template <bool kGraph, bool kSum>
 __device__ __noinline__ void flat_by_list(const FlatArgs& args) {
   const auto* source = static_cast<const uint4*>(args.data);
   const auto* addend = static_cast<const uint4*>(args.addend);
-  // Read again rather than handed over: what is handed over by address makes every thread keep it in memory.
+  // Read again rather than handed over: what is handed over by address makes every thread keep it
+  // in memory.
   const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, true);
   const Plan plan = understand<kGraph>(raw, args.tag, args.plan);
   const std::uint32_t rows = rows_to_copy(plan, args.rows, std::uint64_t{args.units_per_row} * 16);
-  const std::uint64_t units = std::uint64_t{rows} * args.units_per_row;  // a list may name a row twice
+  const std::uint64_t units =
+      std::uint64_t{rows} * args.units_per_row;  // a list may name a row twice
   auto* to = reinterpret_cast<uint4*>(record_of(raw) + sizeof(wire::RecordHead));
   const std::uint64_t threads = std::uint64_t{gridDim.x} * kFlatThreads;
-  for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kFlatThreads + threadIdx.x; unit < units; unit += threads) {
+  for (std::uint64_t unit = std::uint64_t{blockIdx.x} * kFlatThreads + threadIdx.x; unit < units;
+       unit += threads) {
     const std::uint64_t row = unit / args.units_per_row;
-    const std::uint64_t from = (plan.list != nullptr ? plan.list[row] : row) * args.units_per_row + unit % args.units_per_row;
+    const std::uint64_t from = (plan.list != nullptr ? plan.list[row] : row) * args.units_per_row +
+                               unit % args.units_per_row;
     to[unit] = kSum ? add_units(args.dtype, source[from], addend[from]) : source[from];
   }
   if (blockIdx.x == 0 && threadIdx.x == 0) sign<kGraph>(raw, args.tag, rows, units * 16);
 }
 
-/// Rows that lie one behind the other. kSpeculate: the source is read while the plan is still on its way, as far as the
-/// grid reaches at once; worth one memory latency when the hook is on, thrown away when it is off. What every block of
-/// every hook runs is kept short: its instructions cost as much as its memory accesses.
+/// Rows that lie one behind the other. kSpeculate: the source is read while the plan is still on
+/// its way, as far as the grid reaches at once; worth one memory latency when the hook is on,
+/// thrown away when it is off. What every block of every hook runs is kept short: its instructions
+/// cost as much as its memory accesses.
 template <bool kGraph, bool kSpeculate, bool kSum, int kLoads>
-__global__ void __launch_bounds__(kFlatThreads) flat_producer(const __grid_constant__ FlatArgs args) {
+__global__ void __launch_bounds__(kFlatThreads)
+    flat_producer(const __grid_constant__ FlatArgs args) {
   const auto* source = static_cast<const uint4*>(args.data);
   const auto* addend = static_cast<const uint4*>(args.addend);
   const std::uint32_t first = blockIdx.x * (kFlatThreads * kLoads) + threadIdx.x;
@@ -77,7 +86,8 @@ __global__ void __launch_bounds__(kFlatThreads) flat_producer(const __grid_const
   std::uint32_t tile = first;
   if constexpr (!kSpeculate) load(tile, units);
   store(tile);
-  for (tile += gridDim.x * (kFlatThreads * kLoads); tile < units; tile += gridDim.x * (kFlatThreads * kLoads)) {
+  for (tile += gridDim.x * (kFlatThreads * kLoads); tile < units;
+       tile += gridDim.x * (kFlatThreads * kLoads)) {
     load(tile, units);
     store(tile);
   }
@@ -94,7 +104,8 @@ __device__ __forceinline__ Granule<N> load_granule(const std::byte* from, bool a
   for (int i = 0; i < N / kWordBytes; ++i) {
     std::uint32_t word = 0;
 #pragma unroll
-    for (int k = 0; k < kWordBytes; ++k) word |= static_cast<std::uint32_t>(from[i * kWordBytes + k]) << (8 * k);
+    for (int k = 0; k < kWordBytes; ++k)
+      word |= static_cast<std::uint32_t>(from[i * kWordBytes + k]) << (8 * k);
     granule.words[i] = static_cast<std::remove_reference_t<decltype(granule.words[0])>>(word);
   }
   return granule;
@@ -102,7 +113,8 @@ __device__ __forceinline__ Granule<N> load_granule(const std::byte* from, bool a
 
 /// Rows of parts with any strides, in granules of N bytes.
 template <bool kGraph, bool kSum, int N>
-__global__ void __launch_bounds__(kStridedThreads) strided_producer(const __grid_constant__ StridedArgs args) {
+__global__ void __launch_bounds__(kStridedThreads)
+    strided_producer(const __grid_constant__ StridedArgs args) {
   const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
   if (!is_on<kGraph>(raw, args.tag)) return;
   const Plan plan = understand<kGraph>(raw, args.tag, args.plan);
@@ -111,7 +123,8 @@ __global__ void __launch_bounds__(kStridedThreads) strided_producer(const __grid
   const std::uint64_t granules = rows * row_granules;
   auto* to = reinterpret_cast<Granule<N>*>(record_of(raw) + sizeof(wire::RecordHead));
   const std::uint64_t threads = std::uint64_t{gridDim.x} * kStridedThreads;
-  for (std::uint64_t i = std::uint64_t{blockIdx.x} * kStridedThreads + threadIdx.x; i < granules; i += threads) {
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * kStridedThreads + threadIdx.x; i < granules;
+       i += threads) {
     std::uint64_t row;
     std::uint32_t part, within;
     if (granules <= 0xffffffffu) {  // 64-bit divisions cost several times as much
@@ -129,8 +142,10 @@ __global__ void __launch_bounds__(kStridedThreads) strided_producer(const __grid
     }
     if (plan.list != nullptr) row = plan.list[row];
     const auto index = static_cast<std::int64_t>(row);
-    const std::int64_t in_row = static_cast<std::int64_t>(part) * args.part_stride + std::int64_t{within} * N;
-    const Granule<N> value = load_granule<N>(args.data + index * args.row_stride + in_row, args.aligned);
+    const std::int64_t in_row =
+        static_cast<std::int64_t>(part) * args.part_stride + std::int64_t{within} * N;
+    const Granule<N> value =
+        load_granule<N>(args.data + index * args.row_stride + in_row, args.aligned);
     if constexpr (kSum) {
       const std::byte* other = args.addend + index * args.addend_row_stride + in_row;
       to[i] = add(args.dtype, value, load_granule<N>(other, args.aligned));
@@ -143,8 +158,9 @@ __global__ void __launch_bounds__(kStridedThreads) strided_producer(const __grid
 
 /// Whatever the addresses allow; all threads of a block together.
 template <int N>
-__device__ __forceinline__ void copy_granules(std::byte* to, const std::byte* from, std::uint64_t bytes,
-                                              std::uint64_t thread, std::uint64_t threads) {
+__device__ __forceinline__ void copy_granules(std::byte* to, const std::byte* from,
+                                              std::uint64_t bytes, std::uint64_t thread,
+                                              std::uint64_t threads) {
   auto* wide_to = reinterpret_cast<Granule<N>*>(to);
   const auto* wide_from = reinterpret_cast<const Granule<N>*>(from);
   const std::uint64_t count = bytes / N;
@@ -159,7 +175,8 @@ __device__ __forceinline__ std::uint64_t real_bytes(const ChunkedArgs& args, std
 
 /// The sum over the block, in every thread.
 __device__ __forceinline__ std::uint64_t block_sum(std::uint64_t value, std::uint64_t* shared) {
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
+  for (int offset = 16; offset > 0; offset /= 2)
+    value += __shfl_down_sync(0xffffffffu, value, offset);
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
   __syncthreads();
   std::uint64_t sum = 0;
@@ -170,12 +187,14 @@ __device__ __forceinline__ std::uint64_t block_sum(std::uint64_t value, std::uin
 
 /// blockIdx.y walks over the chunks, blockIdx.x over the bytes of one.
 template <bool kGraph>
-__global__ void __launch_bounds__(kStridedThreads) chunked_producer(const __grid_constant__ ChunkedArgs args) {
+__global__ void __launch_bounds__(kStridedThreads)
+    chunked_producer(const __grid_constant__ ChunkedArgs args) {
   __shared__ std::uint64_t shared[kStridedThreads / 32];
   const RawPlan raw = load_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
   if (!is_on<kGraph>(raw, args.tag)) return;
   std::uint64_t mine = 0;
-  for (std::uint32_t i = threadIdx.x; i < args.chunks; i += kStridedThreads) mine += real_bytes(args, i);
+  for (std::uint32_t i = threadIdx.x; i < args.chunks; i += kStridedThreads)
+    mine += real_bytes(args, i);
   const std::uint64_t total = block_sum(mine, shared);
   const std::uint64_t capacity = std::uint64_t{raw.slot.w} * wire::kAlign;
   const std::uint64_t row = max(args.row_bytes, std::uint64_t{1});
@@ -184,7 +203,8 @@ __global__ void __launch_bounds__(kStridedThreads) chunked_producer(const __grid
 
   for (std::uint32_t chunk = blockIdx.y; chunk < args.chunks; chunk += gridDim.y) {
     mine = 0;
-    for (std::uint32_t i = threadIdx.x; i < chunk; i += kStridedThreads) mine += real_bytes(args, i);
+    for (std::uint32_t i = threadIdx.x; i < chunk; i += kStridedThreads)
+      mine += real_bytes(args, i);
     const std::uint64_t before = block_sum(mine, shared);
     if (before >= bytes) break;
     const std::uint64_t length = min(real_bytes(args, chunk), bytes - before);
@@ -200,11 +220,13 @@ __global__ void __launch_bounds__(kStridedThreads) chunked_producer(const __grid
       copy_granules<1>(to + before, from, length, thread, threads);
     }
   }
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) sign<kGraph>(raw, args.tag, raw.slot.y, bytes);
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
+    sign<kGraph>(raw, args.tag, raw.slot.y, bytes);
 }
 
-/// Ends a step: the census goes to the start of the frame, the header is OFF. One block. `slots` is the header's own
-/// number, known to the host: the census is read while the header is still on its way.
+/// Ends a step: the census goes to the start of the frame, the header is OFF. One block. `slots` is
+/// the header's own number, known to the host: the census is read while the header is still on its
+/// way.
 __global__ void close_step_kernel(wire::StepHeader* header, std::uint32_t slots) {
   auto* base = reinterpret_cast<std::byte*>(header);
   const auto* census = reinterpret_cast<const std::uint32_t*>(base + wire::census_offset(slots));
@@ -215,7 +237,8 @@ __global__ void close_step_kernel(wire::StepHeader* header, std::uint32_t slots)
   if ((first.x | first.y) != 0) {
     auto* frame = reinterpret_cast<std::uint32_t*>(join(first.z, first.w));
     if (threadIdx.x < min(slots, said)) frame[threadIdx.x] = count;
-    for (std::uint32_t i = threadIdx.x + blockDim.x; i < min(slots, said); i += blockDim.x) frame[i] = census[i];
+    for (std::uint32_t i = threadIdx.x + blockDim.x; i < min(slots, said); i += blockDim.x)
+      frame[i] = census[i];
   }
   __syncthreads();  // every thread has seen the ticket
   if (threadIdx.x == 0) header->ticket = 0;

@@ -1,5 +1,6 @@
 #pragma once
-// Element sums: fp32, rounded once, nearest even, no saturation, every NaN the positive one with all bits set.
+// Element sums: fp32, rounded once, nearest even, no saturation, every NaN the positive one with
+// all bits set.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -10,7 +11,8 @@
 
 namespace graphtap::cuda {
 
-/// N bytes that are loaded and stored at once, in words so that the compiler keeps them in registers.
+/// N bytes that are loaded and stored at once, in words so that the compiler keeps them in
+/// registers.
 template <int N>
 struct alignas(N) Granule {
   std::uint32_t words[N / 4];
@@ -25,7 +27,8 @@ struct Granule<1> {
 };
 
 __device__ __forceinline__ std::uint16_t add_bf16(std::uint16_t a, std::uint16_t b) {
-  const float sum = __uint_as_float(std::uint32_t{a} << 16) + __uint_as_float(std::uint32_t{b} << 16);
+  const float sum =
+      __uint_as_float(std::uint32_t{a} << 16) + __uint_as_float(std::uint32_t{b} << 16);
   return isnan(sum) ? std::uint16_t{0x7fff} : __bfloat16_as_ushort(__float2bfloat16_rn(sum));
 }
 __device__ __forceinline__ std::uint16_t add_f16(std::uint16_t a, std::uint16_t b) {
@@ -40,20 +43,24 @@ __device__ __forceinline__ double add_f64(double a, double b) {
   const double sum = a + b;
   return isnan(sum) ? __longlong_as_double(0x7fffffffffffffffll) : sum;
 }
-__device__ __forceinline__ std::uint8_t add_f8(std::uint8_t a, std::uint8_t b, small_float::Format format) {
+__device__ __forceinline__ std::uint8_t add_f8(std::uint8_t a, std::uint8_t b,
+                                               small_float::Format format) {
   const float sum = small_float::decode(a, format) + small_float::decode(b, format);
   return static_cast<std::uint8_t>(small_float::encode(sum, format));
 }
 
 /// Two 16-bit elements in one word.
 template <class AddTwo>
-__device__ __forceinline__ std::uint32_t add_halves(std::uint32_t a, std::uint32_t b, AddTwo add_two) {
+__device__ __forceinline__ std::uint32_t add_halves(std::uint32_t a, std::uint32_t b,
+                                                    AddTwo add_two) {
   const std::uint32_t low = add_two(static_cast<std::uint16_t>(a), static_cast<std::uint16_t>(b));
-  const std::uint32_t high = add_two(static_cast<std::uint16_t>(a >> 16), static_cast<std::uint16_t>(b >> 16));
+  const std::uint32_t high =
+      add_two(static_cast<std::uint16_t>(a >> 16), static_cast<std::uint16_t>(b >> 16));
   return low | (high << 16);
 }
 
-/// Every element of a + b. Sums of 8-bit floats are rare and long-winded: those come one element at a time.
+/// Every element of a + b. Sums of 8-bit floats are rare and long-winded: those come one element at
+/// a time.
 template <int N>
 __device__ __forceinline__ Granule<N> add(DType dtype, const Granule<N>& a, const Granule<N>& b) {
   Granule<N> sum = a;
@@ -61,7 +68,8 @@ __device__ __forceinline__ Granule<N> add(DType dtype, const Granule<N>& a, cons
     sum.words[0] = dtype == DType::f8_e4m3 ? add_f8(a.words[0], b.words[0], small_float::kE4m3)
                                            : add_f8(a.words[0], b.words[0], small_float::kE5m2);
   } else if constexpr (N == 2) {
-    sum.words[0] = dtype == DType::bf16 ? add_bf16(a.words[0], b.words[0]) : add_f16(a.words[0], b.words[0]);
+    sum.words[0] =
+        dtype == DType::bf16 ? add_bf16(a.words[0], b.words[0]) : add_f16(a.words[0], b.words[0]);
   } else {
     constexpr int kWords = N / 4;
 #pragma unroll
@@ -76,7 +84,8 @@ __device__ __forceinline__ Granule<N> add(DType dtype, const Granule<N>& a, cons
       } else if (kWords > 1 && i % 2 == 0) {  // f64; what else there is was refused on the host
         const auto at = [i](const Granule<N>& from) {
           const int next = i + 1 < kWords ? i + 1 : i;
-          return __hiloint2double(static_cast<int>(from.words[next]), static_cast<int>(from.words[i]));
+          return __hiloint2double(static_cast<int>(from.words[next]),
+                                  static_cast<int>(from.words[i]));
         };
         const double both = add_f64(at(a), at(b));
         sum.words[i] = static_cast<std::uint32_t>(__double2loint(both));

@@ -9,8 +9,8 @@ namespace graphtap::gpu {
 
 __global__ void set_step(std::uint64_t* where, std::uint64_t step) { *where = step; }
 
-__global__ void fill(std::uint64_t* tensor, std::uint32_t rows, std::uint32_t hook, const std::uint64_t* step,
-                     std::uint64_t spin_ns) {
+__global__ void fill(std::uint64_t* tensor, std::uint32_t rows, std::uint32_t hook,
+                     const std::uint64_t* step, std::uint64_t spin_ns) {
   const std::uint64_t now = *step;
   for (std::uint32_t i = threadIdx.x; i < rows * kWords; i += blockDim.x) {
     tensor[i] = word_of(hook, now, i / kWords, i % kWords);
@@ -23,14 +23,15 @@ __global__ void fill(std::uint64_t* tensor, std::uint32_t rows, std::uint32_t ho
   } while (end - begin < spin_ns);
 }
 
-__global__ void count_wrong(const std::uint64_t* tensor, std::uint32_t rows, std::uint32_t hook, const std::uint64_t* step,
-                            std::uint64_t* wrong) {
+__global__ void count_wrong(const std::uint64_t* tensor, std::uint32_t rows, std::uint32_t hook,
+                            const std::uint64_t* step, std::uint64_t* wrong) {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
 #endif
   const std::uint64_t now = *step;
   for (std::uint32_t i = threadIdx.x; i < rows * kWords; i += blockDim.x) {
-    if (tensor[i] != word_of(hook, now, i / kWords, i % kWords)) atomicAdd(reinterpret_cast<unsigned long long*>(wrong), 1ull);
+    if (tensor[i] != word_of(hook, now, i / kWords, i % kWords))
+      atomicAdd(reinterpret_cast<unsigned long long*>(wrong), 1ull);
   }
 }
 
@@ -40,9 +41,11 @@ Status MarkSink::write(const DeliveredStep& step) {
   ++steps;
   if (delay.count() > 0) std::this_thread::sleep_for(delay);
   for (const Record& record : step.records) {
-    bool good = record.payload.size() == record.rows * record.row_bytes && record.slices.size() == 1;
+    bool good =
+        record.payload.size() == record.rows * record.row_bytes && record.slices.size() == 1;
     for (std::uint32_t row = 0; good && row < record.rows; ++row) {
-      const std::uint64_t number = static_cast<std::uint64_t>(record.slices[0].first_token) / record.rows;
+      const std::uint64_t number =
+          static_cast<std::uint64_t>(record.slices[0].first_token) / record.rows;
       for (std::uint32_t word = 0; good && word < kWords; ++word) {
         std::uint64_t found;
         std::memcpy(&found, record.payload.data() + row * record.row_bytes + word * 8, 8);
@@ -55,14 +58,17 @@ Status MarkSink::write(const DeliveredStep& step) {
     }
     ++wrong;
     const std::lock_guard lock(mutex);
-    if (first_wrong.empty()) first_wrong = record.hook->name + " of step " + std::to_string(step.step);
+    if (first_wrong.empty())
+      first_wrong = record.hook->name + " of step " + std::to_string(step.step);
   }
   const std::lock_guard lock(mutex);
   for (const Gap& gap : step.gaps) ++gaps[gap.reason];
   return {};
 }
 
-int times(int usual) { return std::getenv("GRAPHTAP_SANITIZER") != nullptr ? std::max(2, usual / 20) : usual; }
+int times(int usual) {
+  return std::getenv("GRAPHTAP_SANITIZER") != nullptr ? std::max(2, usual / 20) : usual;
+}
 
 MarkedModel::MarkedModel(const Shape& its_shape, MonitorOptions options) : shape(its_shape) {
   device = make_cuda_device().value_or_throw();
@@ -75,7 +81,8 @@ MarkedModel::MarkedModel(const Shape& its_shape, MonitorOptions options) : shape
     spec.row_shape = {kWords};
     (void)table.add(spec).value_or_throw();
   }
-  monitor = std::make_unique<Monitor>(device, std::move(table), options, std::vector<std::shared_ptr<Sink>>{sink});
+  monitor = std::make_unique<Monitor>(device, std::move(table), options,
+                                      std::vector<std::shared_ptr<Sink>>{sink});
   lane = monitor->make_lane();
   for (int i = 0; i < 3; ++i) {
     cudaStream_t stream{};
@@ -114,7 +121,8 @@ void MarkedModel::layer(HookId hook, cudaStream_t stream) {
   lane->produce(hook, source, Stream{bits(stream)});
 }
 
-ModelGraph MarkedModel::capture(const std::vector<HookId>& hooks, Body body, cudaStreamCaptureMode mode) {
+ModelGraph MarkedModel::capture(const std::vector<HookId>& hooks, Body body,
+                                cudaStreamCaptureMode mode) {
   ModelGraph graph;
   graph.hooks = hooks;
   cudaStream_t stream{};
@@ -140,7 +148,8 @@ void MarkedModel::bind(ModelGraph& graph, const std::string& name, BindOptions o
 
 void MarkedModel::step(ModelGraph& graph, cudaStream_t stream) {
   const std::uint64_t number = next_step++;
-  const std::vector<RowSpan> spans{{request, static_cast<std::int64_t>(number * shape.rows), shape.rows}};
+  const std::vector<RowSpan> spans{
+      {request, static_cast<std::int64_t>(number * shape.rows), shape.rows}};
   StepShape step_shape;
   step_shape.kind = StepKind::graph;
   step_shape.tokens = spans;
@@ -157,7 +166,9 @@ void MarkedModel::step(ModelGraph& graph, cudaStream_t stream) {
   step.end();
 }
 
-void MarkedModel::raw_launch(ModelGraph& graph, cudaStream_t stream) { GT_CUDA(cudaGraphLaunch(graph.exec, stream)); }
+void MarkedModel::raw_launch(ModelGraph& graph, cudaStream_t stream) {
+  GT_CUDA(cudaGraphLaunch(graph.exec, stream));
+}
 
 HookSet MarkedModel::random_set(std::uint64_t& random) const {
   std::vector<HookId> ids;
@@ -180,7 +191,8 @@ void MarkedModel::expect_all_right() {
   EXPECT_EQ(sink->wrong, 0u) << sink->first_wrong;
   EXPECT_EQ(sink->right, expected);
   const Stats stats = monitor->stats();
-  EXPECT_EQ(stats.total.planned, stats.total.delivered + stats.total.missing() + stats.total.shed());
+  EXPECT_EQ(stats.total.planned,
+            stats.total.delivered + stats.total.missing() + stats.total.shed());
   EXPECT_EQ(stats.device_errors, 0u) << stats.last_device_error;
   EXPECT_EQ(stats.ring_used, 0u);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A model on a GPU whose every row says which hook, step and row it is: kernels fill a tensor for each hook, its producer
-// follows. A sink compares what arrives with what must have been there.
+// A model on a GPU whose every row says which hook, step and row it is: kernels fill a tensor for
+// each hook, its producer follows. A sink compares what arrives with what must have been there.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -20,14 +20,16 @@ namespace graphtap::gpu {
 
 inline constexpr std::uint32_t kWords = 64;  // 8-byte words a row
 
-__host__ __device__ inline std::uint64_t word_of(std::uint64_t hook, std::uint64_t step, std::uint64_t row, std::uint64_t word) {
+__host__ __device__ inline std::uint64_t word_of(std::uint64_t hook, std::uint64_t step,
+                                                 std::uint64_t row, std::uint64_t word) {
   std::uint64_t x = (hook << 48) ^ (step << 16) ^ (row << 8) ^ word;
   x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15ull;
   return x ^ (x >> 29);
 }
 
 inline void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(error));
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(error));
 }
 #define GT_CUDA(call) ::graphtap::gpu::check((call), #call)
 
@@ -39,13 +41,16 @@ template <class Handle>
 /// The step number that the model's kernels read, in stream order.
 __global__ void set_step(std::uint64_t* where, std::uint64_t step);
 /// Fills a tensor. `spin_ns`: how long it takes at least, so that launches queue up behind it.
-__global__ void fill(std::uint64_t* tensor, std::uint32_t rows, std::uint32_t hook, const std::uint64_t* step, std::uint64_t spin_ns);
-/// Programmatic: starts before its predecessor has ended, waits for it, then counts what is not as it must be.
-__global__ void count_wrong(const std::uint64_t* tensor, std::uint32_t rows, std::uint32_t hook, const std::uint64_t* step,
-                            std::uint64_t* wrong);
+__global__ void fill(std::uint64_t* tensor, std::uint32_t rows, std::uint32_t hook,
+                     const std::uint64_t* step, std::uint64_t spin_ns);
+/// Programmatic: starts before its predecessor has ended, waits for it, then counts what is not as
+/// it must be.
+__global__ void count_wrong(const std::uint64_t* tensor, std::uint32_t rows, std::uint32_t hook,
+                            const std::uint64_t* step, std::uint64_t* wrong);
 __global__ void trap();
 
-/// Checks every record: label and bytes. The first token of a slice is step × rows of that step's graph.
+/// Checks every record: label and bytes. The first token of a slice is step × rows of that step's
+/// graph.
 class MarkSink final : public Sink {
  public:
   [[nodiscard]] std::string name() const override { return "marks"; }
@@ -77,11 +82,13 @@ class MarkedModel {
   MarkedModel(const Shape& shape, MonitorOptions options);
   ~MarkedModel();
 
-  /// What is put into a capture for a hook: its kernel, then its producer. Tests put other things around it.
+  /// What is put into a capture for a hook: its kernel, then its producer. Tests put other things
+  /// around it.
   using Body = std::function<void(HookId, cudaStream_t)>;
   void layer(HookId hook, cudaStream_t stream);
   /// Captures `hooks` on the first stream. `mode`: of the capture.
-  ModelGraph capture(const std::vector<HookId>& hooks, Body body = {}, cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal);
+  ModelGraph capture(const std::vector<HookId>& hooks, Body body = {},
+                     cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal);
   /// Instantiates and binds.
   void bind(ModelGraph& graph, const std::string& name, BindOptions options = {});
 
@@ -107,9 +114,12 @@ class MarkedModel {
   std::uint64_t expected = 0;  // records
 };
 
-[[nodiscard]] inline HookSet set_of(std::size_t hooks, std::vector<HookId> ids) { return HookSet::of(hooks, ids); }
+[[nodiscard]] inline HookSet set_of(std::size_t hooks, std::vector<HookId> ids) {
+  return HookSet::of(hooks, ids);
+}
 
-/// How often something is repeated: a twentieth under compute-sanitizer, which makes everything that much slower.
+/// How often something is repeated: a twentieth under compute-sanitizer, which makes everything
+/// that much slower.
 [[nodiscard]] int times(int usual);
 
 [[nodiscard]] inline std::uint64_t next_random(std::uint64_t& state) {

@@ -1,6 +1,7 @@
 #pragma once
-// A decoder-shaped toy on the host device: its residual stream after layer L for token t is a number that no
-// other (layer, token, step) has, so that a record under a wrong label cannot go unnoticed.
+// A decoder-shaped toy on the host device: its residual stream after layer L for token t is a
+// number that no other (layer, token, step) has, so that a record under a wrong label cannot go
+// unnoticed.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -59,14 +60,16 @@ struct ToyGraph {
 class Toy {
  public:
   explicit Toy(int layers, MonitorOptions options = {}, std::uint64_t seed = 1)
-      : layers_(layers), device(std::make_shared<HostDevice>(host_options(seed))),
+      : layers_(layers),
+        device(std::make_shared<HostDevice>(host_options(seed))),
         book(std::make_shared<Book>()) {
     for (int layer = 0; layer < layers; ++layer) {
       (void)table.add({"resid_pre", layer, DType::f32, {kWidth}}).value_or_throw();
     }
     options.manual = true;
     if (options.ring_bytes == MonitorOptions{}.ring_bytes) options.ring_bytes = 1 << 20;
-    monitor = std::make_unique<Monitor>(device, table, options, std::vector<std::shared_ptr<Sink>>{book});
+    monitor =
+        std::make_unique<Monitor>(device, table, options, std::vector<std::shared_ptr<Sink>>{book});
     lane = monitor->make_lane();
     stream = device->create_stream().value();
     request = monitor->begin_request("r", 0);

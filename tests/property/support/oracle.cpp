@@ -66,7 +66,7 @@ std::vector<std::uint32_t> wanted_rows_naively(const std::vector<LeaseSpec>& lea
                                                const std::map<std::uint64_t, Request>& requests) {
   const bool owned = hook.rows == RowBasis::tokens || hook.rows == RowBasis::requests;
   const auto& owners = hook.rows == RowBasis::requests ? truth.requests : truth.tokens;
-  const std::size_t rows = owned                           ? owners.size()
+  const std::size_t rows = owned                          ? owners.size()
                            : hook.rows == RowBasis::fixed ? hook.fixed_rows
                                                           : truth.expert_rows;
   std::vector<std::uint32_t> wanted;
@@ -85,7 +85,8 @@ void CheckingSink::error(const std::string& what) {
 }
 
 Status CheckingSink::write(const DeliveredStep& step) {
-  if (fail_every != 0 && ++writes_ % fail_every == 0) return {Code::io_error, "refused by the test"};
+  if (fail_every != 0 && ++writes_ % fail_every == 0)
+    return {Code::io_error, "refused by the test"};
   const auto found = truth.find({step.lane, step.step});
   if (found == truth.end()) {
     error(fmt::format("lane {} step {} was never begun", step.lane, step.step));
@@ -110,8 +111,8 @@ Status CheckingSink::write(const DeliveredStep& step) {
     for (const Slice& slice : record.slices) {
       owned += slice.rows;
       for (std::uint32_t i = 0; i < slice.rows; ++i) {
-        slot.rows.push_back({slice.request->serial, slice.first_token + i,
-                             has(slice.flags, RowFlags::recomputed)});
+        slot.rows.push_back(
+            {slice.request->serial, slice.first_token + i, has(slice.flags, RowFlags::recomputed)});
       }
     }
     slot.unowned_rows += record.rows - owned;
@@ -123,8 +124,8 @@ Status CheckingSink::write(const DeliveredStep& step) {
     slot.reasons.insert(gap.reason);
     for (const Slice& slice : gap.slices) {
       for (std::uint32_t i = 0; i < slice.rows; ++i) {
-        slot.gap_rows.push_back({slice.request->serial, slice.first_token + i,
-                                 has(slice.flags, RowFlags::recomputed)});
+        slot.gap_rows.push_back(
+            {slice.request->serial, slice.first_token + i, has(slice.flags, RowFlags::recomputed)});
       }
     }
   }
@@ -138,7 +139,8 @@ Status CheckingSink::write(const DeliveredStep& step) {
   for (const Record& record : step.records) {
     for (const Slice& slice : record.slices) {
       if (finished_.count(slice.request->serial) != 0) {
-        error(fmt::format("a record of request {} came after its completion", slice.request->serial));
+        error(
+            fmt::format("a record of request {} came after its completion", slice.request->serial));
       }
     }
   }
@@ -153,8 +155,8 @@ std::string CheckingSink::identify(const std::byte* row, std::size_t bytes) cons
       for (std::uint16_t k = 0; k < hook.ordinals; ++k) {
         for (const RowOwner& owner : owners) {
           if (is_marker(row, bytes, {hook.id, k}, owner.serial, owner.token, step.world_step)) {
-            return fmt::format("{} ordinal {} of lane {} step {}, request {} token {}", hook.name, k,
-                               where.first, where.second, owner.serial, owner.token);
+            return fmt::format("{} ordinal {} of lane {} step {}, request {} token {}", hook.name,
+                               k, where.first, where.second, owner.serial, owner.token);
           }
         }
       }
@@ -177,24 +179,28 @@ void CheckingSink::check_record(const DeliveredStep& step, const StepTruth& trut
                       record.rows));
     return;
   }
-  const auto row_at = [&](std::uint32_t row) { return record.payload.data() + row * record.row_bytes; };
+  const auto row_at = [&](std::uint32_t row) {
+    return record.payload.data() + row * record.row_bytes;
+  };
   for (const Slice& slice : record.slices) {
     for (std::uint32_t i = 0; i < slice.rows; ++i) {
       if (!is_marker(row_at(slice.row + i), record.row_bytes, firing, slice.request->serial,
                      slice.first_token + i, truth_of.world_step)) {
-        error(fmt::format("I1: {} ordinal {} lane {} step {} ({}, fired {}) row {} is not request {} token "
-                          "{} but {}",
-                          record.hook->name, record.ordinal, step.lane, step.step,
-                          step.kind == StepKind::eager ? "eager" : "graph",
-                          truth_of.fired.count(firing) ? truth_of.fired.at(firing) : 0,
-                          slice.row + i, slice.request->serial, slice.first_token + i,
-                          identify(row_at(slice.row + i), record.row_bytes)));
+        error(fmt::format(
+            "I1: {} ordinal {} lane {} step {} ({}, fired {}) row {} is not request {} token "
+            "{} but {}",
+            record.hook->name, record.ordinal, step.lane, step.step,
+            step.kind == StepKind::eager ? "eager" : "graph",
+            truth_of.fired.count(firing) ? truth_of.fired.at(firing) : 0, slice.row + i,
+            slice.request->serial, slice.first_token + i,
+            identify(row_at(slice.row + i), record.row_bytes)));
         return;
       }
     }
   }
   if (!record.slices.empty()) return;
-  for (std::uint32_t row = 0; row < record.rows; ++row) {  // experts and fixed: the row is the token
+  for (std::uint32_t row = 0; row < record.rows;
+       ++row) {  // experts and fixed: the row is the token
     if (!is_marker(row_at(row), record.row_bytes, firing, 0, row, truth_of.world_step)) {
       error(fmt::format("I1: {} lane {} step {} unattributed row {} is wrong", record.hook->name,
                         step.lane, step.step, row));

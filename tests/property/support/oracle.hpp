@@ -48,7 +48,7 @@ void write_marker(std::byte* row, std::size_t bytes, Firing firing, std::uint64_
 class CheckingSink final : public Sink {
  public:
   struct Seen {
-    std::vector<RowOwner> rows;       // delivered, in order
+    std::vector<RowOwner> rows;  // delivered, in order
     std::vector<RowOwner> gap_rows;
     std::uint64_t unowned_rows = 0, unowned_gap_rows = 0;
     std::set<GapReason> reasons;

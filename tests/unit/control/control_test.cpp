@@ -54,7 +54,8 @@ class Control : public ::testing::Test {
 TEST_F(Control, A19_SwitchesHooksFromOutside) {
   start();
   EXPECT_EQ(monitor_->enabled().count(), 4u);
-  const Json answer = ask({{"command", "enable"}, {"selection", "resid_pre:1-2"}, {"apply", "now"}});
+  const Json answer =
+      ask({{"command", "enable"}, {"selection", "resid_pre:1-2"}, {"apply", "now"}});
   EXPECT_TRUE(answer.at("ok"));
   EXPECT_EQ(answer.at("enabled"), Json({"blocks.1.resid_pre", "blocks.2.resid_pre"}));
   EXPECT_EQ(monitor_->enabled().ids(), (std::vector<HookId>{1, 2}));
@@ -65,8 +66,11 @@ TEST_F(Control, A19_SwitchesHooksFromOutside) {
 TEST_F(Control, A19_A18_NamedLeasesLastUntilTheyAreGivenBack) {
   start();
   ask({{"command", "enable"}, {"selection", "none"}});
-  const Json watched = ask({{"command", "watch"}, {"name", "probe"}, {"selection", "resid_pre:3"},
-                            {"requests", {"r1"}}, {"windows", {{0, 10, "response"}}}});
+  const Json watched = ask({{"command", "watch"},
+                            {"name", "probe"},
+                            {"selection", "resid_pre:3"},
+                            {"requests", {"r1"}},
+                            {"windows", {{0, 10, "response"}}}});
   EXPECT_TRUE(watched.at("ok")) << watched;
   EXPECT_EQ(monitor_->enabled().ids(), std::vector<HookId>{3});
   EXPECT_TRUE(ask({{"command", "unwatch"}, {"name", "probe"}}).at("ok"));
@@ -79,15 +83,13 @@ TEST_F(Control, A19_A18_NamedLeasesLastUntilTheyAreGivenBack) {
 TEST_F(Control, A19_WithoutTheTokenNothingChanges) {
   start("secret");
   for (const char* token : {"", "secre", "secret1", "Secret"}) {
-    const Json answer =
-        ask({{"command", "enable"}, {"selection", "none"}, {"token", token}});
+    const Json answer = ask({{"command", "enable"}, {"selection", "none"}, {"token", token}});
     EXPECT_FALSE(answer.at("ok")) << token;
     EXPECT_EQ(answer.at("code"), "unavailable");
   }
   EXPECT_FALSE(ask({{"command", "enable"}, {"selection", "none"}}).at("ok"));
   EXPECT_EQ(monitor_->enabled().count(), 4u);
-  EXPECT_TRUE(
-      ask({{"command", "enable"}, {"selection", "none"}, {"token", "secret"}}).at("ok"));
+  EXPECT_TRUE(ask({{"command", "enable"}, {"selection", "none"}, {"token", "secret"}}).at("ok"));
   EXPECT_TRUE(monitor_->enabled().empty());
 }
 
@@ -121,8 +123,8 @@ TEST_F(Control, E_EveryBadRequestSaysWhatIsWrong) {
       {R"({"command":"watch","name":"x","selection":"resid_pre","requests":"r"})", "wrong type"},
   };
   for (const auto& [request, words] : cases) {
-    const Json answer = Json::parse(
-        control_request(socket(), request, std::chrono::seconds(10)).value_or_throw());
+    const Json answer =
+        Json::parse(control_request(socket(), request, std::chrono::seconds(10)).value_or_throw());
     EXPECT_FALSE(answer.at("ok")) << request;
     EXPECT_NE(answer.at("error").get<std::string>().find(words), std::string::npos)
         << request << " → " << answer;
@@ -135,8 +137,7 @@ TEST_F(Control, E_EveryBadRequestSaysWhatIsWrong) {
 
 TEST_F(Control, E_ALineWithoutEndIsCutOff) {
   start();
-  const auto answer =
-      control_request(socket(), std::string(70'000, 'x'), std::chrono::seconds(10));
+  const auto answer = control_request(socket(), std::string(70'000, 'x'), std::chrono::seconds(10));
   if (answer.ok()) {  // else it hung up before the answer could be read: as good
     EXPECT_FALSE(Json::parse(answer.value()).at("ok"));
   }

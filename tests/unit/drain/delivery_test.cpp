@@ -1,5 +1,5 @@
-// From a plan, through its header image and the producers, to what the sinks get: every payload carries marks
-// that say which hook, ordinal and row it is.
+// From a plan, through its header image and the producers, to what the sinks get: every payload
+// carries marks that say which hook, ordinal and row it is.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,7 +73,8 @@ void fire(const HookTable& table, const StepPlan& plan, const StepShape& shape,
   }
   ProducerCall call;
   call.id = {record.hook, record.ordinal, record.slot};
-  if (violation == Violation::wrong_hook) call.id.hook = static_cast<std::uint16_t>(record.hook + 1);
+  if (violation == Violation::wrong_hook)
+    call.id.hook = static_cast<std::uint16_t>(record.hook + 1);
   if (violation == Violation::wrong_ordinal) {
     call.id.ordinal = static_cast<std::uint16_t>(record.ordinal + 1);
   }
@@ -88,13 +89,19 @@ void fire(const HookTable& table, const StepPlan& plan, const StepShape& shape,
 
 std::optional<GapReason> expected_gap(Violation violation) {
   switch (violation) {
-    case Violation::none: return std::nullopt;
-    case Violation::not_fired: return GapReason::not_fired;
-    case Violation::twice: return GapReason::fired_twice;
+    case Violation::none:
+      return std::nullopt;
+    case Violation::not_fired:
+      return GapReason::not_fired;
+    case Violation::twice:
+      return GapReason::fired_twice;
     case Violation::wrong_hook:
-    case Violation::wrong_ordinal: return GapReason::wrong_head;
-    case Violation::short_source: return GapReason::source_too_small;
-    case Violation::known_gap: return GapReason::mismatch;
+    case Violation::wrong_ordinal:
+      return GapReason::wrong_head;
+    case Violation::short_source:
+      return GapReason::source_too_small;
+    case Violation::known_gap:
+      return GapReason::mismatch;
   }
   return std::nullopt;
 }
@@ -126,9 +133,9 @@ void check_owners(const StepPlan& plan, const Hook& hook, const std::vector<std:
     for (std::uint32_t i = 0; i < slice.rows; ++i, ++covered) {
       ASSERT_LT(slice.row + i, rows.size());
       const std::uint32_t row = rows[slice.row + i];
-      const auto owner = std::find_if(step_slices->begin(), step_slices->end(), [&](const Slice& s) {
-        return s.row <= row && row < s.row + s.rows;
-      });
+      const auto owner =
+          std::find_if(step_slices->begin(), step_slices->end(),
+                       [&](const Slice& s) { return s.row <= row && row < s.row + s.rows; });
       ASSERT_NE(owner, step_slices->end());
       EXPECT_EQ(slice.request, owner->request);
       EXPECT_EQ(slice.first_token + i, owner->first_token + (row - owner->row));
@@ -230,7 +237,8 @@ TEST(Delivery, I1_I2_I3_EveryRecordIsRightOrAGapWithItsReason) {
     }
     Stats stats;
     accounts.fill(stats);
-    EXPECT_EQ(stats.total.planned, stats.total.delivered + stats.total.missing() + stats.total.shed());
+    EXPECT_EQ(stats.total.planned,
+              stats.total.delivered + stats.total.missing() + stats.total.shed());
     EXPECT_EQ(stats.total.delivered, step->records.size());
 
     // The ledger knows, for each request, the records and gaps that hold rows of it.

@@ -1,4 +1,5 @@
-// The drain over the cooperative host device: order, chunks, back-pressure, refusals, loss and the end.
+// The drain over the cooperative host device: order, chunks, back-pressure, refusals, loss and the
+// end.
 #include "drain/drain.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,9 @@ struct Options {
 struct Rig {
   explicit Rig(const Options& options = {})
       : host(std::make_shared<HostDevice>(HostOptions{HostMode::cooperative, 1, 0.0, true, 0})),
-        table(one_hook()), events(*host), accounts(table->size()),
+        table(one_hook()),
+        events(*host),
+        accounts(table->size()),
         fake(std::make_shared<FakeSink>()) {
     engine = host->create_stream().value();
     copy_stream = host->create_stream().value();
@@ -49,11 +52,12 @@ struct Rig {
     staging = FrameRing::make(host->allocate_pinned(options.staging).value(), options.staging, 0,
                               [device = host](std::byte* m) { device->free_pinned(m); });
     sinks.push_back(std::make_unique<SinkRunner>(
-        fake, RetryPolicy{options.attempts, std::chrono::milliseconds(1), std::chrono::milliseconds(1)},
+        fake,
+        RetryPolicy{options.attempts, std::chrono::milliseconds(1), std::chrono::milliseconds(1)},
         options.queue, true, [this] { return host->now_ns(); }));
     drain = std::make_unique<Drain>(
-        DrainParts{*host, events, table, staging, accounts, ledger, outstanding, lost, sinks}, Ranks{},
-        kPatienceNs, copy_stream);
+        DrainParts{*host, events, table, staging, accounts, ledger, outstanding, lost, sinks},
+        Ranks{}, kPatienceNs, copy_stream);
   }
 
   /// A step whose one record is written by hand, as if its producer had run.
@@ -172,7 +176,8 @@ TEST(Drain, I5_StepsOfALaneAreDeliveredInOrderWhicheverCopyIsDoneFirst) {
 TEST(Drain, OneLaneDoesNotWaitForAnother) {
   Rig rig;
   const Event never = rig.host->create_event().value();
-  ASSERT_TRUE(rig.host->record(never, rig.engine).ok());  // the engine's stream does not move by itself
+  ASSERT_TRUE(
+      rig.host->record(never, rig.engine).ok());  // the engine's stream does not move by itself
   EndedFrame stuck = rig.step(4, 0);
   stuck.event = never;
   rig.drain->add(std::move(stuck));
@@ -245,8 +250,8 @@ TEST(Drain, A7_AFewRefusalsDelayAFrameAndLoseNothing) {
   }
 }
 
-// What the device refuses too often is a gap; its memory is held back until the device can be asked again,
-// and no longer: a ring that stays blocked would shed every later step.
+// What the device refuses too often is a gap; its memory is held back until the device can be asked
+// again, and no longer: a ring that stays blocked would shed every later step.
 TEST(Drain, I4_AFrameThatIsGivenUpKeepsItsMemoryUntilTheDeviceAnswers) {
   for (const Call call : {Call::query, Call::download, Call::record}) {
     SCOPED_TRACE(to_string(call));
@@ -262,7 +267,8 @@ TEST(Drain, I4_AFrameThatIsGivenUpKeepsItsMemoryUntilTheDeviceAnswers) {
     EXPECT_EQ(rig.gaps(GapReason::device_error), 1u);
     EXPECT_TRUE(rig.drain->empty()) << "the step is settled";
     EXPECT_EQ(rig.outstanding.count(), 0u);
-    const bool known_to_be_done = call == Call::download;  // what was copied could still be asked for
+    const bool known_to_be_done =
+        call == Call::download;  // what was copied could still be asked for
     EXPECT_EQ(rig.ring->used() == 0, known_to_be_done);
     EXPECT_EQ(rig.drain->resting(), known_to_be_done);
     rig.host->faults().clear();
@@ -277,14 +283,16 @@ TEST(Drain, I4_AFrameThatIsGivenUpKeepsItsMemoryUntilTheDeviceAnswers) {
   }
 }
 
-// The device answers again, and says that the engine has not got there: its producers may still write.
+// The device answers again, and says that the engine has not got there: its producers may still
+// write.
 TEST(Drain, I4_AFrameThatIsGivenUpIsNotReusedBeforeItsStepHasEnded) {
   Rig rig;
   ASSERT_TRUE(rig.host->compute(rig.engine, [] {}).ok());
   EndedFrame ended = rig.running_step(4);
   rig.host->faults().fail_next(Call::query, Drain::kAttempts, FaultMode::before);
   rig.drain->add(std::move(ended));
-  for (std::uint32_t i = 0; i < 3 * Drain::kAttempts; ++i) (void)rig.drain->pump();  // the engine rests
+  for (std::uint32_t i = 0; i < 3 * Drain::kAttempts; ++i)
+    (void)rig.drain->pump();  // the engine rests
   EXPECT_EQ(rig.gaps(GapReason::device_error), 1u);
   EXPECT_GT(rig.ring->used(), 0u);
   rig.settle();
@@ -357,7 +365,8 @@ TEST(Drain, D3_ACompletionFollowsTheLastRecordIntoTheSink) {
   EndedFrame ended = rig.running_step(4);
   const std::string written = rig.wrote(ended);
   const auto request = std::make_shared<RequestInfo>(RequestInfo{9, "nine", 0});
-  rig.ledger.hold({RequestEvent::Kind::finished, request, 0, 0, true, 0, 0}, rig.outstanding.last());
+  rig.ledger.hold({RequestEvent::Kind::finished, request, 0, 0, true, 0, 0},
+                  rig.outstanding.last());
   for (int i = 0; i < 5; ++i) (void)rig.drain->pump();
   EXPECT_EQ(rig.sinks[0]->enqueued(), 0u) << "the step is open";
   rig.drain->add(std::move(ended));

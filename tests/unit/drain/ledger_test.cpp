@@ -194,7 +194,8 @@ TEST(Accounts, I3_TotalsAreTheSumOfWhatEveryThreadCounted) {
   EXPECT_EQ(stats.total.bytes, 17 * n);
   EXPECT_EQ(stats.total.missing(), n);
   EXPECT_EQ(stats.total.shed(), n);
-  EXPECT_EQ(stats.total.planned, stats.total.delivered + stats.total.missing() + stats.total.shed());
+  EXPECT_EQ(stats.total.planned,
+            stats.total.delivered + stats.total.missing() + stats.total.shed());
   EXPECT_EQ(stats.hooks[1].gap(GapReason::fired_twice), n);
   EXPECT_EQ(stats.hooks[4].gap(GapReason::shed_ring), n);
   EXPECT_EQ(stats.hooks[2].planned, 0u);

@@ -117,7 +117,8 @@ TEST(Verify, I1_ReasonsSayWhatIsWrong) {
   using Both = std::pair<GapReason, GapReason>;
   wire::RecordHead stale = head;
   stale.ticket -= 1;
-  // The census says that a graph's producer fired: what it wrote is not here. An eager one may not have run.
+  // The census says that a graph's producer fired: what it wrote is not here. An eager one may not
+  // have run.
   EXPECT_EQ(reasons(stale), Both(GapReason::wrong_head, GapReason::not_fired));
   wire::RecordHead other_ring = head;
   other_ring.magic ^= 1;

@@ -162,7 +162,8 @@ class Rig {
             ->upload(reinterpret_cast<std::byte*>(header), step.header_image, header_bytes_, stream)
             .ok());
     ASSERT_TRUE(device->launch(exec, stream).ok());
-    ASSERT_TRUE(device->close_step(header, static_cast<std::uint32_t>(options_.hooks), stream).ok());
+    ASSERT_TRUE(
+        device->close_step(header, static_cast<std::uint32_t>(options_.hooks), stream).ok());
     steps_.push_back(std::move(step));
   }
 

@@ -47,7 +47,8 @@ void drive(LaneUnderTest& lane, std::uint32_t index, std::uint64_t seed, int lau
   std::size_t set = 0;
   for (int i = 0; i < launches || !enough(); ++i) {
     if (random.chance(0.1)) set = random.below(sets.size());
-    // Not just a yield: whoever wants the lane's lock must get it, also where a step takes long (a real device).
+    // Not just a yield: whoever wants the lane's lock must get it, also where a step takes long (a
+    // real device).
     std::this_thread::sleep_for(std::chrono::microseconds(20));
     const std::lock_guard lock(lane.mutex);
     if (random.chance(0.02)) {

@@ -1,4 +1,5 @@
-// A sticky error at each kind of call: the engine goes on, everything is accounted for, nobody calls again.
+// A sticky error at each kind of call: the engine goes on, everything is accounted for, nobody
+// calls again.
 #include <gtest/gtest.h>
 
 #include "support/seeds.hpp"
@@ -7,14 +8,15 @@
 namespace graphtap {
 namespace {
 
+using std::chrono::milliseconds;
 using testing::Captured;
 using testing::Rig;
 using testing::RigOptions;
-using std::chrono::milliseconds;
 
-constexpr Call kCallsOfAStep[] = {Call::capture_state, Call::upload,   Call::launch, Call::close_step,
-                                  Call::record,        Call::query,    Call::wait,   Call::produce,
-                                  Call::download,      Call::create_event, Call::set_enabled};
+constexpr Call kCallsOfAStep[] = {Call::capture_state, Call::upload,     Call::launch,
+                                  Call::close_step,    Call::record,     Call::query,
+                                  Call::wait,          Call::produce,    Call::download,
+                                  Call::create_event,  Call::set_enabled};
 
 TEST(DeviceLost, NoCallIsMadeAfterItAndEverythingIsAccountedFor) {
   std::map<Call, int> lost_by;
@@ -35,15 +37,18 @@ TEST(DeviceLost, NoCallIsMadeAfterItAndEverythingIsAccountedFor) {
     const Captured graph = rig.capture_all();
     const Stream other = rig.device->create_stream().value();
     const auto request = rig.monitor->begin_request("a");
-    // An engine's own kernels stop too once the device is lost; only our calls are of interest here.
-    rig.engine->faults().fail_next(call, 1, FaultMode::sticky, static_cast<unsigned>(random.below(12)));
+    // An engine's own kernels stop too once the device is lost; only our calls are of interest
+    // here.
+    rig.engine->faults().fail_next(call, 1, FaultMode::sticky,
+                                   static_cast<unsigned>(random.below(12)));
     for (int i = 0; i < 12; ++i) {
       const std::uint64_t what = random.below(4);
       const std::vector<RowSpan> spans{{request, i * 8, 8}};
       if (what == 0) {
         rig.eager_step({0, 1, 2, 3}, spans);
       } else {
-        if (what == 1) (void)rig.monitor->enable(random.chance(0.5) ? "resid_pre:1-2" : "", Apply::now);
+        if (what == 1)
+          (void)rig.monitor->enable(random.chance(0.5) ? "resid_pre:1-2" : "", Apply::now);
         Step step = rig.begin(StepKind::graph, spans, what == 3 ? other : rig.stream);
         (void)step.launch(*graph.bound);
         step.end();
@@ -68,7 +73,8 @@ TEST(DeviceLost, NoCallIsMadeAfterItAndEverythingIsAccountedFor) {
     EXPECT_EQ(rig.engine->calls_after_loss(), calls_by_engine);
     EXPECT_EQ(calls_by_engine, 0u);
     EXPECT_EQ(rig.engine->live_events(), events) << "no event is destroyed on a lost device";
-    EXPECT_EQ(rig.engine->allocated_bytes(), memory) << "no device memory is freed on a lost device";
+    EXPECT_EQ(rig.engine->allocated_bytes(), memory)
+        << "no device memory is freed on a lost device";
   }
   if (testing::seeds(kUsual) < kUsual) return;
   for (const Call call : kCallsOfAStep) EXPECT_GT(lost_by[call], 1) << to_string(call);

@@ -157,7 +157,8 @@ TEST(Eager, A12_AStepLargerThanTheRingComesInPiecesAndHonoursTheGates) {
 
     const std::uint32_t rows = 1 + static_cast<std::uint32_t>(random.below(options.capacity - 1));
     const auto mine = static_cast<std::uint32_t>(random.below(rows + 1));
-    const auto plain = rig.monitor->begin_request("plain"), watched = rig.monitor->begin_request("watched");
+    const auto plain = rig.monitor->begin_request("plain"),
+               watched = rig.monitor->begin_request("watched");
     for (int i = 0; i < 2; ++i) {
       rig.eager_step(rig.firing_order(),
                      {{plain, i * 1000, rows - mine}, {watched, i * 1000, mine}});
@@ -171,9 +172,8 @@ TEST(Eager, A12_AStepLargerThanTheRingComesInPiecesAndHonoursTheGates) {
         for (std::uint32_t row = 0; row < rows; ++row) {
           const std::int64_t token =
               row < rows - mine ? -1 : static_cast<std::int64_t>(step) * 1000 + row - (rows - mine);
-          const bool in_window =
-              lease.held() && token >= 0 &&
-              ((token >= begin && token < begin + 150) || token == begin + 160);
+          const bool in_window = lease.held() && token >= 0 &&
+                                 ((token >= begin && token < begin + 150) || token == begin + 160);
           if (on || in_window) expected.push_back(row);
         }
         for (std::uint16_t ordinal = 0; ordinal < hook.ordinals; ++ordinal) {

@@ -1,6 +1,6 @@
-// The device refuses to turn a header OFF, to say when it is done, or to take an upload, with and without having
-// done so. Whatever a graph then writes, and whenever: no record is mislabelled, and no memory is used again
-// before it is certain that nobody writes there any more.
+// The device refuses to turn a header OFF, to say when it is done, or to take an upload, with and
+// without having done so. Whatever a graph then writes, and whenever: no record is mislabelled, and
+// no memory is used again before it is certain that nobody writes there any more.
 #include <gtest/gtest.h>
 
 #include "support/seeds.hpp"
@@ -13,13 +13,15 @@ using testing::Captured;
 using testing::Rig;
 using testing::RigOptions;
 
-constexpr Call kFenced[] = {Call::close_step, Call::record, Call::upload, Call::query, Call::download};
+constexpr Call kFenced[] = {Call::close_step, Call::record, Call::upload, Call::query,
+                            Call::download};
 
 TEST(Fencing, I1_I4_RefusalsAndUnplannedReplaysNeverMislabelARecord) {
   std::uint64_t delivered = 0, missing = 0, rogue = 0;
   std::map<std::pair<Call, FaultMode>, std::uint64_t> injected;
   // Virtual time, in which a few operations run, or real time, in which a few steps do.
-  const std::chrono::microseconds space_timeout(testing::make_engine()->cooperative() ? 100 : 10'000);
+  const std::chrono::microseconds space_timeout(testing::make_engine()->cooperative() ? 100
+                                                                                      : 10'000);
   constexpr std::uint64_t kUsual = 400;
   for (std::uint64_t seed = 1; seed <= testing::seeds(kUsual); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -42,7 +44,8 @@ TEST(Fencing, I1_I4_RefusalsAndUnplannedReplaysNeverMislabelARecord) {
     const Lease lease = rig.monitor->watch(window);
     for (const Call call : kFenced) {
       if (random.chance(0.5)) continue;
-      rig.engine->faults().set_rate(call, 0.15, random.chance(0.5) ? FaultMode::before : FaultMode::after);
+      rig.engine->faults().set_rate(call, 0.15,
+                                    random.chance(0.5) ? FaultMode::before : FaultMode::after);
     }
     for (int i = 0; i < 25; ++i) {
       std::vector<HookId> some;
@@ -60,7 +63,8 @@ TEST(Fencing, I1_I4_RefusalsAndUnplannedReplaysNeverMislabelARecord) {
         if (!random.chance(0.1)) (void)step.launch(*graph.bound);
         step.end();
       }
-      if (random.chance(0.3)) {  // nobody planned this: it writes nothing, or into a frame that is kept for it
+      if (random.chance(0.3)) {  // nobody planned this: it writes nothing, or into a frame that is
+                                 // kept for it
         // Its kernels say another step, so that rows of it in a record would be seen.
         (void)rig.engine->compute(rig.stream, [&rig] { rig.running_step = 1'000'000; });
         (void)rig.device->launch(graph.exec, rig.stream);
@@ -128,7 +132,8 @@ TEST(Fencing, I4_AFrameWhoseHeaderMayBeOnIsKeptUntilALaterCloseHasRun) {
   }
 }
 
-// An earlier close failed, and then the engine captures a graph through the lane: nothing of ours may end up in it.
+// An earlier close failed, and then the engine captures a graph through the lane: nothing of ours
+// may end up in it.
 TEST(Fencing, B5_AHeaderInDoubtIsNotClosedIntoSomeonesGraph) {
   Rig rig;
   const Captured graph = rig.capture_all();
@@ -147,7 +152,8 @@ TEST(Fencing, B5_AHeaderInDoubtIsNotClosedIntoSomeonesGraph) {
   step.end();
   const Graph captured = rig.engine->end_capture(rig.stream).value();
   EXPECT_EQ(rig.engine->producers(captured).size(), 1u);
-  EXPECT_EQ(rig.engine->nodes(captured).size(), 2u) << "the kernel, its producer, and no close of ours";
+  EXPECT_EQ(rig.engine->nodes(captured).size(), 2u)
+      << "the kernel, its producer, and no close of ours";
   ASSERT_TRUE(rig.graph_step(graph, {{request, 4, 4}}).ok());
   rig.settle();
   rig.verify();
@@ -155,8 +161,8 @@ TEST(Fencing, B5_AHeaderInDoubtIsNotClosedIntoSomeonesGraph) {
   EXPECT_EQ(rig.rows_delivered(2, 3).size(), 4u);
 }
 
-// A split step gathers by the row list in the header, part after part. If the list did not get there, none of its
-// parts may deliver what some other list says.
+// A split step gathers by the row list in the header, part after part. If the list did not get
+// there, none of its parts may deliver what some other list says.
 TEST(Fencing, I1_ARowListThatWasNotUploadedGathersNothingInAnyPart) {
   for (const FaultMode mode : {FaultMode::before, FaultMode::after}) {
     RigOptions options;

@@ -9,12 +9,12 @@
 namespace graphtap {
 namespace {
 
+using std::chrono::milliseconds;
 using testing::Captured;
 using testing::layered_table;
 using testing::Rig;
 using testing::RigOptions;
 using testing::small_options;
-using std::chrono::milliseconds;
 
 std::vector<RowSpan> rows(const Request& request, int step) { return {{request, step * 4, 4}}; }
 
@@ -104,14 +104,16 @@ TEST(Close, D5_SaysWhatItCouldNotDeliverAndCountsIt) {
 
   const std::uint64_t closes = rig.engine->calls(Call::close_step);
   open.end();
-  EXPECT_EQ(rig.engine->calls(Call::close_step), closes + 1) << "the header is turned OFF all the same";
+  EXPECT_EQ(rig.engine->calls(Call::close_step), closes + 1)
+      << "the header is turned OFF all the same";
   const Stats stats = rig.monitor->stats();
   EXPECT_EQ(stats.total.gap(GapReason::shutdown), 4u);
   EXPECT_EQ(stats.total.planned, stats.total.delivered + stats.total.missing());
   EXPECT_EQ(stats.steps_in_flight, 0u);
   EXPECT_EQ(rig.sink->records(), 4u);
 
-  // Graphs that keep replaying write nothing, and what the late step may have written is still there.
+  // Graphs that keep replaying write nothing, and what the late step may have written is still
+  // there.
   ASSERT_TRUE(rig.graph_step(graph, rows(request, 2)).ok());
   ASSERT_TRUE(rig.device->launch(graph.exec, rig.stream).ok());
   rig.engine->run_until_idle();
@@ -183,7 +185,8 @@ TEST(Close, NothingIsLeftBehind) {
   EXPECT_EQ(engine->live_events(), 0u);
 }
 
-// A sink that hangs is left behind with its thread, and may look at its step long after the monitor is gone.
+// A sink that hangs is left behind with its thread, and may look at its step long after the monitor
+// is gone.
 TEST(Close, D2_AHangingSinkMayOutliveTheMonitor) {
   struct Reads final : Sink {
     explicit Reads(std::shared_ptr<test::FakeSink> gate) : inner(std::move(gate)) {}

@@ -1,4 +1,5 @@
-// What it costs the device when nothing is captured (I6), and when switching is off as a whole (A2).
+// What it costs the device when nothing is captured (I6), and when switching is off as a whole
+// (A2).
 #include <gtest/gtest.h>
 
 #include <array>
@@ -134,12 +135,12 @@ TEST(SwitchingOff, A2_MakesNoCallThatAPlainCaptureDoesNotNeed) {
   for (std::size_t i = 0; i < kCalls; ++i) {
     EXPECT_LE(off[i], soft[i]) << to_string(static_cast<Call>(i));
   }
-  for (const Call gate :
-       {Call::captured_tail, Call::inspect, Call::cloneable, Call::clone, Call::find_in_clone,
-        Call::remove_node, Call::set_enabled}) {
+  for (const Call gate : {Call::captured_tail, Call::inspect, Call::cloneable, Call::clone,
+                          Call::find_in_clone, Call::remove_node, Call::set_enabled}) {
     EXPECT_EQ(off[static_cast<std::size_t>(gate)], 0u) << to_string(gate);
   }
-  // Exactly what a step that captures needs: one question, one upload, the launch, the close, its event.
+  // Exactly what a step that captures needs: one question, one upload, the launch, the close, its
+  // event.
   const auto of = [&](Call call) { return off[static_cast<std::size_t>(call)]; };
   EXPECT_EQ(of(Call::upload), 20u);
   EXPECT_EQ(of(Call::close_step), 20u);

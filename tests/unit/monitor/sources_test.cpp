@@ -16,7 +16,9 @@ constexpr std::uint32_t kRows = 6;
 /// One f32 hook with rows of `width`, and an engine that shows it a source.
 struct Shown {
   explicit Shown(std::int64_t width, std::uint64_t ring_bytes = 64 << 10)
-      : engine(testing::make_engine()), device(engine->device()), sink(std::make_shared<KeepingSink>()) {
+      : engine(testing::make_engine()),
+        device(engine->device()),
+        sink(std::make_shared<KeepingSink>()) {
     HookTable table("m");
     HookSpec spec;
     spec.type = "resid_pre";
@@ -87,8 +89,8 @@ TEST_P(Sources, A14_RowsMayLieAnywhereApartAndBackwards) {
   for (const std::int64_t stride : {12, 16, 40, -28}) {
     SCOPED_TRACE(stride);
     Shown shown(3);
-    const Source source{.data = shown.memory + 200, .rows = kRows, .part_bytes = 12,
-                        .row_stride = stride};
+    const Source source{
+        .data = shown.memory + 200, .rows = kRows, .part_bytes = 12, .row_stride = stride};
     const std::vector<float> values = shown.capture(GetParam(), source, 4);
     ASSERT_EQ(values.size(), 12u);
     for (int row = 0; row < 4; ++row) {
@@ -102,8 +104,12 @@ TEST_P(Sources, A14_RowsMayLieAnywhereApartAndBackwards) {
 
 TEST_P(Sources, A14_HeadsStridedWithinATokenAreParts) {
   Shown shown(8);
-  const Source source{.data = shown.memory, .rows = kRows, .parts = 4, .part_bytes = 8,
-                      .part_stride = 24, .row_stride = 100 * 4};
+  const Source source{.data = shown.memory,
+                      .rows = kRows,
+                      .parts = 4,
+                      .part_bytes = 8,
+                      .part_stride = 24,
+                      .row_stride = 100 * 4};
   const std::vector<float> values = shown.capture(GetParam(), source, 5);
   ASSERT_EQ(values.size(), 40u);
   for (std::size_t i = 0; i < 40; ++i) {
@@ -113,8 +119,12 @@ TEST_P(Sources, A14_HeadsStridedWithinATokenAreParts) {
 
 TEST_P(Sources, A14_APairIsSummed) {
   Shown shown(4);
-  const Source source{.data = shown.memory, .rows = kRows, .part_bytes = 16, .row_stride = 16,
-                      .addend = shown.memory + 1000, .addend_row_stride = 32};
+  const Source source{.data = shown.memory,
+                      .rows = kRows,
+                      .part_bytes = 16,
+                      .row_stride = 16,
+                      .addend = shown.memory + 1000,
+                      .addend_row_stride = 32};
   const std::vector<float> values = shown.capture(GetParam(), source, 5);
   ASSERT_EQ(values.size(), 20u);
   for (std::size_t i = 0; i < 20; ++i) {
@@ -122,12 +132,18 @@ TEST_P(Sources, A14_APairIsSummed) {
   }
 }
 
-// Chunks of a size that only the device knows; whole, the rows have their owners, else nobody can say.
+// Chunks of a size that only the device knows; whole, the rows have their owners, else nobody can
+// say.
 TEST_P(Sources, A14_C2_ChunksArePackedAndAttributedOnlyWhenWhole) {
   Shown shown(4);
   auto* const counts = reinterpret_cast<std::int64_t*>(shown.memory + 4096);
-  const Source source{.data = shown.memory, .rows = kRows, .part_bytes = 16, .row_stride = 16,
-                      .chunk_bytes = counts, .chunks = 3, .chunk_stride = 64};
+  const Source source{.data = shown.memory,
+                      .rows = kRows,
+                      .part_bytes = 16,
+                      .row_stride = 16,
+                      .chunk_bytes = counts,
+                      .chunks = 3,
+                      .chunk_stride = 64};
   for (const auto& [a, b, c] : {std::tuple{32, 32, 32}, std::tuple{16, 0, 48}}) {
     counts[0] = a;
     counts[1] = b;
@@ -174,8 +190,13 @@ TEST_P(Sources, ArgumentsThatMakeNoSenseAreAGap) {
 // A split record takes its rows from the middle of strided tensors and pairs.
 TEST(Sources, A12_A14_PiecesOfStridedPairs) {
   Shown shown(4, 8192);
-  const Source source{.data = shown.memory, .rows = 700, .parts = 2, .part_bytes = 8,
-                      .part_stride = 12, .row_stride = 20, .addend = shown.memory + 16384,
+  const Source source{.data = shown.memory,
+                      .rows = 700,
+                      .parts = 2,
+                      .part_bytes = 8,
+                      .part_stride = 12,
+                      .row_stride = 20,
+                      .addend = shown.memory + 16384,
                       .addend_row_stride = 24};
   const std::vector<float> values = shown.capture(StepKind::eager, source, 700);
   ASSERT_EQ(values.size(), 2800u);
@@ -183,7 +204,8 @@ TEST(Sources, A12_A14_PiecesOfStridedPairs) {
   EXPECT_EQ(shown.attributed, 700u);
   for (std::size_t i = 0; i < 2800; ++i) {
     const std::size_t row = i / 4, within = i % 4 / 2 * 3 + i % 2;
-    ASSERT_EQ(values[i], shown.memory[row * 5 + within] + shown.memory[16384 + row * 6 + within]) << i;
+    ASSERT_EQ(values[i], shown.memory[row * 5 + within] + shown.memory[16384 + row * 6 + within])
+        << i;
   }
 }
 
@@ -191,8 +213,13 @@ TEST(Sources, A12_AChunkedTensorCannotBeSplitAndIsAGap) {
   Shown shown(4, 8192);
   auto* const counts = reinterpret_cast<std::int64_t*>(shown.memory + 100'000);
   counts[0] = 700 * 16;
-  const Source source{.data = shown.memory, .rows = 700, .part_bytes = 16, .row_stride = 16,
-                      .chunk_bytes = counts, .chunks = 1, .chunk_stride = 700 * 16};
+  const Source source{.data = shown.memory,
+                      .rows = 700,
+                      .part_bytes = 16,
+                      .row_stride = 16,
+                      .chunk_bytes = counts,
+                      .chunks = 1,
+                      .chunk_stride = 700 * 16};
   EXPECT_TRUE(shown.capture(StepKind::eager, source, 700).empty());
   EXPECT_GT(shown.sink->gaps(GapReason::mismatch), 1u);
 }

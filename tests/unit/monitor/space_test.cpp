@@ -1,4 +1,5 @@
-// What happens when there is no room: in the ring, in staging, among the header slots; and another ring.
+// What happens when there is no room: in the ring, in staging, among the header slots; and another
+// ring.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -15,7 +16,8 @@ using testing::Rig;
 using testing::RigOptions;
 using testing::small_options;
 
-constexpr std::uint64_t kSmallestRing = 4112;  // for four hooks; steps of sixteen rows take 1168 bytes each
+constexpr std::uint64_t kSmallestRing =
+    4112;  // for four hooks; steps of sixteen rows take 1168 bytes each
 
 RigOptions tight(Policy policy) {
   RigOptions options;
@@ -45,8 +47,8 @@ TEST(Space, LosslessWaitsUntilTheDrainHasMadeRoom) {
   EXPECT_EQ(rig.monitor->stats().ring_used, 0u);
 }
 
-// The engine's stream is stuck: a lossless step waits as long as it may, then it is shed with a gap and the
-// model goes on.
+// The engine's stream is stuck: a lossless step waits as long as it may, then it is shed with a gap
+// and the model goes on.
 TEST(Space, LosslessTimeoutIsAShedStepAndNeverAFailedOne) {
   GRAPHTAP_NEEDS_A_SCHEDULER("it compares times to the microsecond");
   Rig rig(tight(Policy::lossless));
@@ -58,7 +60,8 @@ TEST(Space, LosslessTimeoutIsAShedStepAndNeverAFailedOne) {
   ASSERT_TRUE(rig.engine->compute(blocker, [&] { open = true; }).ok());
   ASSERT_TRUE(rig.device->record(stuck, blocker).ok());
   ASSERT_TRUE(rig.device->wait(rig.stream, stuck).ok());
-  rig.engine->faults().set_rate(Call::query, 1.0, FaultMode::before);  // and nobody hears of its end
+  rig.engine->faults().set_rate(Call::query, 1.0,
+                                FaultMode::before);  // and nobody hears of its end
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(rig.graph_step(graph, sixteen(request, i)).ok());
   const std::uint64_t before = rig.device->now_ns();
   ASSERT_TRUE(rig.graph_step(graph, sixteen(request, 3)).ok()) << "the model's own launch";
@@ -188,10 +191,12 @@ TEST(Space, TheRingIsReplacedWhileGraphsKeepReplaying) {
   rig.settle();
   rig.verify();
   EXPECT_EQ(rig.sink->records() + rig.monitor->stats().total.shed(), 160u);
-  EXPECT_EQ(rig.engine->live_allocations(), allocations) << "old rings are freed behind their frames";
+  EXPECT_EQ(rig.engine->live_allocations(), allocations)
+      << "old rings are freed behind their frames";
 }
 
-// Threads: a planner waits for room in a ring that is replaced, and its last frame given back, meanwhile.
+// Threads: a planner waits for room in a ring that is replaced, and its last frame given back,
+// meanwhile.
 TEST(Space, APlannerThatWaitsOutlivesTheRingItWaitsOn) {
   testing::EngineOptions threaded;
   threaded.threaded = true;
@@ -204,7 +209,8 @@ TEST(Space, APlannerThatWaitsOutlivesTheRingItWaitsOn) {
   Monitor monitor(device, layered_table(4), options, {make_null_sink()});
   const auto lane = monitor.make_lane();
   const Stream stream = device->create_stream().value();
-  const std::vector<RowSpan> spans{{nullptr, 0, 64}};  // 4 hooks, 1056 bytes each: one step fills the ring
+  const std::vector<RowSpan> spans{
+      {nullptr, 0, 64}};  // 4 hooks, 1056 bytes each: one step fills the ring
   StepShape shape;
   shape.tokens = spans;
   Step full = lane->begin(shape, stream);

@@ -1,4 +1,5 @@
-// Side streams that produce, and lanes whose steps change streams. The scheduler decides which stream moves.
+// Side streams that produce, and lanes whose steps change streams. The scheduler decides which
+// stream moves.
 #include <gtest/gtest.h>
 
 #include "support/seeds.hpp"
@@ -27,7 +28,8 @@ TEST(Streams, AnEagerStepEndsWhenEveryStreamThatProducedHasEnded) {
     options.seed = seed;
     options.advance = seed % 3 == 0 ? 0 : 0.2;
     Rig rig(options);
-    const Stream side = rig.device->create_stream().value(), third = rig.device->create_stream().value();
+    const Stream side = rig.device->create_stream().value(),
+                 third = rig.device->create_stream().value();
     const auto request = rig.monitor->begin_request("a");
     for (int i = 0; i < 4; ++i) {
       Step step = rig.begin(StepKind::eager, {{request, i * 4, 4}});
@@ -44,7 +46,8 @@ TEST(Streams, AnEagerStepEndsWhenEveryStreamThatProducedHasEnded) {
   }
 }
 
-// The side stream forked before the step began: only our own wait puts it behind the upload of the row lists.
+// The side stream forked before the step began: only our own wait puts it behind the upload of the
+// row lists.
 TEST(Streams, I1_GatheringOnASideStreamWaitsForTheRowLists) {
   for (std::uint64_t seed = 1; seed <= testing::seeds(60); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -60,10 +63,13 @@ TEST(Streams, I1_GatheringOnASideStreamWaitsForTheRowLists) {
     spec.requests = {"b"};
     const Lease lease = rig.monitor->watch(spec);
     for (int i = 0; i < 4; ++i) {
-      // b's rows lie somewhere else in each step, so that another step's list gathers the wrong ones.
-      const auto before = static_cast<std::uint32_t>(1 + (seed + static_cast<std::uint64_t>(i) * 3) % 7);
+      // b's rows lie somewhere else in each step, so that another step's list gathers the wrong
+      // ones.
+      const auto before =
+          static_cast<std::uint32_t>(1 + (seed + static_cast<std::uint64_t>(i) * 3) % 7);
       const std::uint64_t world = rig.next_step;
-      ASSERT_TRUE(rig.engine->compute(side,
+      ASSERT_TRUE(rig.engine
+                      ->compute(side,
                                 [&rig, world] {
                                   for (HookId hook = 0; hook < 4; ++hook) {
                                     for (std::uint32_t row = 0; row < 16; ++row) {
@@ -117,7 +123,8 @@ TEST(Streams, ALanesStepsMayEachUseAnotherStream) {
   }
 }
 
-// The engine does not order its streams at all: the lane alone keeps headers and frames of one step together.
+// The engine does not order its streams at all: the lane alone keeps headers and frames of one step
+// together.
 TEST(Streams, I1_TheLaneOrdersItsStepsEvenIfTheEngineDoesNot) {
   for (std::uint64_t seed = 1; seed <= testing::seeds(100); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -93,8 +93,8 @@ std::unique_ptr<Case> random_case(Random& random) {
 bool lets_through(const LeaseSpec& lease, const Row& row) {
   if (!lease.requests.empty() || lease.sampling.every_request > 1) {
     if (!row.request || row.request->serial % lease.sampling.every_request != 0) return false;
-    if (!lease.requests.empty() && std::count(lease.requests.begin(), lease.requests.end(),
-                                              row.request->id) == 0) {
+    if (!lease.requests.empty() &&
+        std::count(lease.requests.begin(), lease.requests.end(), row.request->id) == 0) {
       return false;
     }
   }
@@ -123,7 +123,8 @@ std::vector<std::uint32_t> wanted_rows(const Case& c, const Hook& hook, std::uin
   for (std::uint32_t row = 0; row < existing; ++row) {
     const bool wanted =
         all || std::any_of(c.leases.begin(), c.leases.end(), [&](const LeaseSpec& lease) {
-          if (!lease.hooks.contains(hook.id) || c.step % lease.sampling.every_step != 0) return false;
+          if (!lease.hooks.contains(hook.id) || c.step % lease.sampling.every_step != 0)
+            return false;
           return owners == nullptr || lets_through(lease, (*owners)[row]);
         });
     if (wanted) rows.push_back(row);
@@ -145,10 +146,14 @@ std::shared_ptr<StepPlan> plan_of(const Case& c, std::uint32_t max_list_rows) {
 
 std::uint32_t existing_rows(const Case& c, const Hook& hook) {
   switch (hook.rows) {
-    case RowBasis::tokens: return static_cast<std::uint32_t>(c.tokens.size());
-    case RowBasis::requests: return static_cast<std::uint32_t>(c.requests.size());
-    case RowBasis::experts: return c.shape.expert_rows;
-    case RowBasis::fixed: return hook.fixed_rows;
+    case RowBasis::tokens:
+      return static_cast<std::uint32_t>(c.tokens.size());
+    case RowBasis::requests:
+      return static_cast<std::uint32_t>(c.requests.size());
+    case RowBasis::experts:
+      return c.shape.expert_rows;
+    case RowBasis::fixed:
+      return hook.fixed_rows;
   }
   return 0;
 }
@@ -254,8 +259,8 @@ TEST(Planner, I1_A11_A18_B2_PlansExactlyTheRowsSomebodyWants) {
   EXPECT_GT(counts.ordinals, 500);
 }
 
-// A header holds so many row-list entries and no more: writing past its end would be writing into other
-// device memory. What finds no room is shed, with its rows; all else is planned as before.
+// A header holds so many row-list entries and no more: writing past its end would be writing into
+// other device memory. What finds no room is shed, with its rows; all else is planned as before.
 TEST(Planner, I4_RowListsNeverOutgrowTheHeader) {
   int shed = 0, squeezed = 0;
   for (std::uint64_t seed = 1; seed <= 2000; ++seed) {

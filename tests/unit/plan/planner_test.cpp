@@ -73,7 +73,8 @@ TEST(Planner, B3_PerStepColumnsTakeTheSizeTheStepSays) {
   EXPECT_EQ(plan->frames[0].records[3].row_bytes, 2u * 5 * 4);
 }
 
-// 2^61 columns of a row: its size, and that of the frame around it, must not wrap round to something small.
+// 2^61 columns of a row: its size, and that of the frame around it, must not wrap round to
+// something small.
 TEST(Planner, I4_SizesThatNoFrameCanHaveAreShedAndNotWrappedRound) {
   Model model;
   model.lease(everything(model.table));

@@ -71,13 +71,14 @@ inline std::vector<Request> random_requests(Random& random) {
   std::vector<Request> requests;
   const std::uint64_t count = 1 + random.below(5);
   for (std::uint64_t i = 0; i < count; ++i) {
-    requests.push_back(std::make_shared<RequestInfo>(
-        RequestInfo{i + 1, "r" + std::to_string(i / 2), static_cast<std::int64_t>(random.below(9))}));
+    requests.push_back(std::make_shared<RequestInfo>(RequestInfo{
+        i + 1, "r" + std::to_string(i / 2), static_cast<std::int64_t>(random.below(9))}));
   }
   return requests;
 }
 
-/// The rows of one batch: each request at most once, some rows nobody could place, some empty spans.
+/// The rows of one batch: each request at most once, some rows nobody could place, some empty
+/// spans.
 inline std::vector<RowSpan> random_spans(Random& random, const std::vector<Request>& requests) {
   std::vector<RowSpan> spans;
   for (const Request& request : requests) {
@@ -112,7 +113,8 @@ inline LeaseSpec random_lease(Random& random, std::size_t universe) {
       lease.windows.push_back(window);
     }
   }
-  if (random.chance(0.3)) lease.sampling.every_step = static_cast<std::uint32_t>(1 + random.below(3));
+  if (random.chance(0.3))
+    lease.sampling.every_step = static_cast<std::uint32_t>(1 + random.below(3));
   if (random.chance(0.3)) {
     lease.sampling.every_request = static_cast<std::uint32_t>(1 + random.below(3));
   }

@@ -11,7 +11,8 @@
 namespace graphtap {
 namespace {
 
-/// The same promise, kept by brute force: intervals in order of birth, reclaimed from the oldest on.
+/// The same promise, kept by brute force: intervals in order of birth, reclaimed from the oldest
+/// on.
 class IntervalModel {
  public:
   explicit IntervalModel(std::uint64_t capacity) : capacity_(capacity) {}

@@ -13,8 +13,8 @@ namespace graphtap::store_test {
 namespace {
 
 using store::Section;
-using store::SectionWriter;
 using store::Sections;
+using store::SectionWriter;
 
 TEST(StoreFormat, E_SectionsComeBackAndThoseThatDoNotFitAreRefused) {
   const std::vector<std::uint64_t> words{1, 2, 3};
@@ -82,7 +82,8 @@ TEST(StoreFormat, E_FramesOfAKindNobodyKnowsArePassedOver) {
   store::SegmentIdentity identity;
   std::memcpy(identity.run_id.data(), source->head().run_id, sizeof(identity.run_id));
   identity.run_number = 1;
-  auto writer = store::SegmentWriter::create(store::FileOps::posix(), {dir.store()}, identity, 2).value_or_throw();
+  auto writer = store::SegmentWriter::create(store::FileOps::posix(), {dir.store()}, identity, 2)
+                    .value_or_throw();
   for (std::size_t i = 0; i < source->directory().frames(); ++i) {
     store::Frame frame;
     ASSERT_EQ(source->frame(source->directory().frame(i), frame), store::FrameState::whole);
@@ -127,7 +128,8 @@ TEST(StoreFormat, D6_SpansAreSharedByTheRecordsOfAStep) {
     if (ticket == 1) before = size;
   }
   const std::uintmax_t a_step = (size - before) / 99;
-  EXPECT_LT(a_step, 36u * 64 * 16 + 64 * 40 + 36 * 64 + 512) << "payload, one list of slices, records";
+  EXPECT_LT(a_step, 36u * 64 * 16 + 64 * 40 + 36 * 64 + 512)
+      << "payload, one list of slices, records";
   ASSERT_OK(sink->close());
   // And in the index a request's hundred steps are one row.
   const auto segment = store::Segment::open({dir.store()}, 1).value_or_throw();
@@ -139,11 +141,12 @@ TEST(StoreFormat, E_NamesOfSegmentsHaveOneSpelling) {
   const TempDir dir;
   const store::Layout layout{dir.path()};
   std::filesystem::create_directory(layout.segments());
-  for (const char* name : {"000001.gts", "1.gts", "000000.gts", "0000002.gts", "1234567.gts", "x.gts",
-                           "000003.gts.tmp", "000004", "-00001.gts"}) {
+  for (const char* name : {"000001.gts", "1.gts", "000000.gts", "0000002.gts", "1234567.gts",
+                           "x.gts", "000003.gts.tmp", "000004", "-00001.gts"}) {
     write_bytes(layout.segments() / name, {});
   }
-  EXPECT_EQ(store::list_segments(layout).value_or_throw(), (std::vector<std::uint64_t>{1, 1234567}));
+  EXPECT_EQ(store::list_segments(layout).value_or_throw(),
+            (std::vector<std::uint64_t>{1, 1234567}));
   EXPECT_EQ(store::segment_name(1234567), "segments/1234567.gts");
 }
 

@@ -46,7 +46,9 @@ class Gather : public testing::Test {
     query.end = end;
     return query;
   }
-  Status refused(const GatherQuery& query) { return read_store(dir_.store())->gather(query).status(); }
+  Status refused(const GatherQuery& query) {
+    return read_store(dir_.store())->gather(query).status();
+  }
 
   const TempDir dir_;
   const HookTable table_;
@@ -111,7 +113,10 @@ TEST_F(Gather, C2_EveryMissingTokenSaysWhy) {
   const Gathered all = gather(0, 12);
   using Why = MissingTokens::Why;
   const std::vector<std::tuple<std::int64_t, std::int64_t, Why>> expected{
-      {0, 3, Why::not_computed}, {5, 7, Why::gap}, {7, 8, Why::gap}, {8, 9, Why::not_captured},
+      {0, 3, Why::not_computed},
+      {5, 7, Why::gap},
+      {7, 8, Why::gap},
+      {8, 9, Why::not_captured},
       {10, 12, Why::not_captured}};
   ASSERT_EQ(all.missing.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -123,7 +128,8 @@ TEST_F(Gather, C2_EveryMissingTokenSaysWhy) {
   EXPECT_EQ(all.missing[2].reason, GapReason::shed_ring);
   ASSERT_EQ(all.data.size(), 12u * 16);
   EXPECT_EQ(std::vector(all.data.begin() + 48, all.data.begin() + 80), rows);
-  EXPECT_EQ(std::count(all.data.begin(), all.data.begin() + 48, std::byte{0}), 48) << "missing rows are zero";
+  EXPECT_EQ(std::count(all.data.begin(), all.data.begin() + 48, std::byte{0}), 48)
+      << "missing rows are zero";
 }
 
 TEST_F(Gather, E_ADamagedRecordIsMissingAndNamed) {
@@ -179,7 +185,8 @@ TEST_F(Gather, E_WhatCannotBeGatheredSaysWhatWouldBeRight) {
   q = query(0, std::numeric_limits<std::int64_t>::max());
   says(refused(q), Code::exhausted, "memory");
   put(make_request(3, "a"), 0, 1);
-  says(refused(query(0, -1)), Code::invalid_argument, "2 requests match (run 1 serial 1, run 1 serial 3)");
+  says(refused(query(0, -1)), Code::invalid_argument,
+       "2 requests match (run 1 serial 1, run 1 serial 3)");
   q = query(0, -1);
   q.serial = 3;
   EXPECT_TRUE(refused(q).ok()) << "C3: two requests with one id are told apart by serial";
@@ -187,7 +194,8 @@ TEST_F(Gather, E_WhatCannotBeGatheredSaysWhatWouldBeRight) {
 
 TEST(GatherWidths, E_RowsOfDifferentWidthAreNotJoined) {
   HookTable table("attention");
-  static_cast<void>(table.add({"pattern", 0, DType::f16, {2, kPerStepColumns}, 1, 1}).value_or_throw());
+  static_cast<void>(
+      table.add({"pattern", 0, DType::f16, {2, kPerStepColumns}, 1, 1}).value_or_throw());
   const TempDir dir;
   const auto sink = open_store(dir.store(), table);
   const Request a = make_request(1, "a");

@@ -24,8 +24,8 @@ class StoreIndex : public testing::Test {
     const Request b = make_request(2, "b", 3);
     ASSERT_OK(sink_->event({RequestEvent::Kind::begun, a, 0, 0, true, 0, 0}));
     for (std::uint64_t ticket = 1; ticket <= 12; ++ticket) {
-      OwnedStep step = make_step(table, ticket, ticket % 3 == 0 ? b : a, static_cast<std::int64_t>(ticket), 1,
-                                 {0, 1, 2});
+      OwnedStep step = make_step(table, ticket, ticket % 3 == 0 ? b : a,
+                                 static_cast<std::int64_t>(ticket), 1, {0, 1, 2});
       step.gaps.push_back({3, 0, GapReason::shed_ring, {}});
       ASSERT_OK(sink_->write(step.delivered(table)));
     }
@@ -45,9 +45,10 @@ class StoreIndex : public testing::Test {
   std::string dump() {
     Database db = Database::open(path(), Database::Mode::read).value_or_throw();
     std::string all;
-    for (const char* table : {"runs", "hooks", "segments", "steps", "requests", "spans", "events", "hook_totals",
-                              "gap_totals"}) {
-      const std::string count = "SELECT count(*) FROM pragma_table_info('" + std::string(table) + "')";
+    for (const char* table : {"runs", "hooks", "segments", "steps", "requests", "spans", "events",
+                              "hook_totals", "gap_totals"}) {
+      const std::string count =
+          "SELECT count(*) FROM pragma_table_info('" + std::string(table) + "')";
       Statement columns = Statement::prepare(db, count.c_str()).value_or_throw();
       const std::int64_t width = columns.next() ? columns.number(0) : 0;
       std::string order = "1";
@@ -62,7 +63,9 @@ class StoreIndex : public testing::Test {
     }
     return all;
   }
-  std::string findings() { return describe(verify_store(dir_.store(), false).value_or_throw().findings); }
+  std::string findings() {
+    return describe(verify_store(dir_.store(), false).value_or_throw().findings);
+  }
 
   const TempDir dir_;
   std::shared_ptr<Sink> sink_;
@@ -74,7 +77,8 @@ TEST_F(StoreIndex, D6_SqlAnswersWhatTheStoreHolds) {
   EXPECT_EQ(ask("SELECT sum(records) FROM steps"), 36);
   EXPECT_EQ(ask("SELECT sum(bytes) FROM hook_totals"), 36 * 4096);
   EXPECT_EQ(ask("SELECT sum(count) FROM gap_totals WHERE reason = 32"), 12);
-  EXPECT_EQ(ask("SELECT sum(frames) FROM spans JOIN requests ON request = serial WHERE id = 'b'"), 4);
+  EXPECT_EQ(ask("SELECT sum(frames) FROM spans JOIN requests ON request = serial WHERE id = 'b'"),
+            4);
   EXPECT_EQ(ask("SELECT prompt_tokens FROM requests WHERE id = 'b'"), 3);
   EXPECT_EQ(ask("SELECT count(*) FROM hooks WHERE type = 'resid_pre'"), 3);
   EXPECT_EQ(ask("SELECT count(*) FROM events"), 1);
@@ -125,8 +129,10 @@ TEST_F(StoreIndex, E_GarbageInItsPlaceHarmsNoReaderAndIsReplaced) {
 TEST_F(StoreIndex, E_ARowThatDiffersFromItsSegmentIsFound) {
   const char* changes[] = {"UPDATE steps SET ticket = 99 WHERE ticket = 5",
                            "UPDATE spans SET first_token = 0 WHERE request = 2",
-                           "UPDATE events SET request = 7", "UPDATE hook_totals SET bytes = bytes + 1",
-                           "DELETE FROM gap_totals", "INSERT INTO steps (segment, frame) VALUES (1, 777)"};
+                           "UPDATE events SET request = 7",
+                           "UPDATE hook_totals SET bytes = bytes + 1",
+                           "DELETE FROM gap_totals",
+                           "INSERT INTO steps (segment, frame) VALUES (1, 777)"};
   for (const char* change : changes) {
     std::filesystem::remove_all(dir_.store());
     fill();

@@ -16,7 +16,8 @@ TEST(StoreLive, D4_AStepIsReadableAsSoonAsItsWriteReturns) {
   const auto reader = read_store(dir.store());
   const Request a = make_request(1, "a");
   for (std::uint64_t ticket = 1; ticket <= 300; ++ticket) {
-    const OwnedStep step = make_step(table, ticket, a, static_cast<std::int64_t>(ticket), 1, {0, 1, 3});
+    const OwnedStep step =
+        make_step(table, ticket, a, static_cast<std::int64_t>(ticket), 1, {0, 1, 3});
     ASSERT_OK(sink->write(step.delivered(table)));
     ASSERT_OK(reader->refresh());
     Query query;
@@ -50,7 +51,8 @@ TEST(StoreLive, D6_ViewsStayValidWhileTheStoreGrows) {
   ASSERT_EQ(views.size(), 1u);
   // Beyond what was mapped at first, and beyond the room it was mapped with after that.
   for (std::uint64_t ticket = 2; ticket <= 80; ++ticket) {
-    ASSERT_OK(sink->write(make_step(table, ticket, a, static_cast<std::int64_t>(ticket), 1, {0}).delivered(table)));
+    ASSERT_OK(sink->write(
+        make_step(table, ticket, a, static_cast<std::int64_t>(ticket), 1, {0}).delivered(table)));
     if (ticket % 13 == 0) ASSERT_OK(reader->refresh());
   }
   ASSERT_OK(reader->refresh());
@@ -89,7 +91,8 @@ TEST(StoreLive, D6_AReaderFollowsAWriterThroughManySegments) {
   std::jthread writer([&] {  // joins also when a check below ends the test
     const Request a = make_request(1, "a");
     for (std::uint64_t ticket = 1; ticket <= kSteps; ++ticket) {
-      const OwnedStep step = make_step(table, ticket, a, static_cast<std::int64_t>(ticket), 1, {0, 1});
+      const OwnedStep step =
+          make_step(table, ticket, a, static_cast<std::int64_t>(ticket), 1, {0, 1});
       if (!sink->write(step.delivered(table)).ok()) break;
       written = ticket;
     }
@@ -102,7 +105,8 @@ TEST(StoreLive, D6_AReaderFollowsAWriterThroughManySegments) {
     const auto found = tickets(*reader);
     EXPECT_GE(found.size(), least) << "what was acknowledged is readable";
     for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], i + 1);
-    for (const Finding& finding : reader->findings()) EXPECT_EQ(finding.severity, Severity::note) << finding.what;
+    for (const Finding& finding : reader->findings())
+      EXPECT_EQ(finding.severity, Severity::note) << finding.what;
     ++rounds;
   }
   writer.join();
@@ -118,8 +122,8 @@ TEST(StoreLive, D6_ConstCallsMayRunAtTheSameTime) {
   {
     const auto sink = open_store(dir.store(), table);
     for (std::uint64_t ticket = 1; ticket <= 50; ++ticket) {
-      ASSERT_OK(sink->write(make_step(table, ticket, make_request(1, "a"), static_cast<std::int64_t>(ticket), 1,
-                                      {0, 1, 2})
+      ASSERT_OK(sink->write(make_step(table, ticket, make_request(1, "a"),
+                                      static_cast<std::int64_t>(ticket), 1, {0, 1, 2})
                                 .delivered(table)));
     }
   }
@@ -128,7 +132,8 @@ TEST(StoreLive, D6_ConstCallsMayRunAtTheSameTime) {
   std::atomic<int> right{0};
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      const bool all = tickets(*reader).size() == 50 && all_of(reader->read({.request = "a"})).size() == 150 &&
+      const bool all = tickets(*reader).size() == 50 &&
+                       all_of(reader->read({.request = "a"})).size() == 150 &&
                        reader->summary().runs.size() == 1 && reader->findings().empty();
       right += all ? 1 : 0;
     });

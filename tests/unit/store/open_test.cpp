@@ -31,7 +31,8 @@ class Opening : public testing::Test {
   }
   static std::vector<std::filesystem::path> listing(const std::filesystem::path& path) {
     std::vector<std::filesystem::path> all;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path)) all.push_back(entry.path());
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
+      all.push_back(entry.path());
     std::sort(all.begin(), all.end());
     return all;
   }
@@ -116,7 +117,8 @@ TEST_F(Opening, E_ANewerFormatIsRefusedByWritersAndReaders) {
   says(open(dir_.store()), Code::unsupported, "2.3 is newer");
   says(StoreReader::open(dir_.store()).status(), Code::unsupported, "2.3 is newer");
   says(verify_store(dir_.store(), true).status(), Code::unsupported, "2.3 is newer");
-  set_manifest(R"({"format": "graphtap-store", "version": [1, 9], "id": ")" + id + "\", \"new\": 1}");
+  set_manifest(R"({"format": "graphtap-store", "version": [1, 9], "id": ")" + id +
+               "\", \"new\": 1}");
   EXPECT_OK(StoreReader::open(dir_.store()).status());
 }
 
@@ -126,7 +128,8 @@ TEST_F(Opening, E_ASegmentOfANewerFormatIsRefused) {
   auto bytes = read_bytes(file);
   bytes[8] = std::byte{7};
   write_bytes(file, bytes);
-  says(StoreReader::open(dir_.store()).status(), Code::unsupported, "segments/000001.gts: format version 7.0");
+  says(StoreReader::open(dir_.store()).status(), Code::unsupported,
+       "segments/000001.gts: format version 7.0");
   says(open(dir_.store()), Code::unsupported, "7.0");
 }
 
@@ -174,7 +177,8 @@ TEST_F(Opening, E_NoPermissionIsSaidAsSuch) {
   for (int error : {EROFS, EACCES}) {
     FaultyOps ops;
     ops.fail_always(Fault::refused, error);
-    says(store::open_sink(ops, dir_.store(), table_, {}).status(), Code::unavailable, dir_.path().string());
+    says(store::open_sink(ops, dir_.store(), table_, {}).status(), Code::unavailable,
+         dir_.path().string());
   }
 }
 
@@ -198,7 +202,8 @@ TEST_F(Opening, D5_AClosedSinkRefusesAndClosesAgainWithoutHarm) {
   ASSERT_OK(sink->close());
   ASSERT_OK(sink->flush());
   const Request a = make_request(1, "a");
-  says(sink->write(make_step(table_, 1, a, 0, 1, {0}).delivered(table_)), Code::unavailable, "closed");
+  says(sink->write(make_step(table_, 1, a, 0, 1, {0}).delivered(table_)), Code::unavailable,
+       "closed");
   says(sink->event({RequestEvent::Kind::begun, a, 0, 0, true, 0, 0}), Code::unavailable, "closed");
 }
 

@@ -32,15 +32,17 @@ class Model {
       for (const Slice& slice : record.slices) {
         for (std::uint32_t i = 0; i < slice.rows; ++i) {
           const auto* begin = record.payload.data() + (slice.row + i) * width;
-          rows_[{run, slice.request->serial, record.hook, record.ordinal, slice.first_token + i}].push_back(
-              {{begin, begin + width}, step.ticket, slice.flags, rejections_[run].size()});
+          rows_[{run, slice.request->serial, record.hook, record.ordinal, slice.first_token + i}]
+              .push_back(
+                  {{begin, begin + width}, step.ticket, slice.flags, rejections_[run].size()});
         }
       }
     }
     for (const OwnedGap& gap : step.gaps) {
       for (const Slice& slice : gap.slices) {
         for (std::uint32_t i = 0; i < slice.rows; ++i) {
-          gaps_[{run, slice.request->serial, gap.hook, gap.ordinal, slice.first_token + i}] = gap.reason;
+          gaps_[{run, slice.request->serial, gap.hook, gap.ordinal, slice.first_token + i}] =
+              gap.reason;
         }
       }
     }
@@ -52,7 +54,8 @@ class Model {
     const auto& [run, request, hook, ordinal, token] = place;
     const auto& all = rejections_.at(run);
     for (std::size_t i = row.at; i < all.size(); ++i) {
-      if (all[i].request == request && token >= all[i].tokens.begin && token < all[i].tokens.end) return true;
+      if (all[i].request == request && token >= all[i].tokens.begin && token < all[i].tokens.end)
+        return true;
     }
     return false;
   }
@@ -73,7 +76,8 @@ HookTable random_table(Random& random) {
     const auto width = static_cast<std::int64_t>(1 + below(random, below(random, 2) ? 40 : 4000));
     static_cast<void>(table.add({"resid_pre", layer, dtype, {width}, 2, 1}).value_or_throw());
     if (below(random, 2)) {
-      static_cast<void>(table.add({"pattern", layer, dtype, {3, kPerStepColumns}, 1, 1}).value_or_throw());
+      static_cast<void>(
+          table.add({"pattern", layer, dtype, {3, kPerStepColumns}, 1, 1}).value_or_throw());
     }
   }
   static_cast<void>(table.add({"final_logits", -1, DType::f32, {11}, 1, 1}).value_or_throw());
@@ -125,10 +129,12 @@ OwnedStep random_step(Random& random, const HookTable& table, std::uint64_t tick
     }
     for (std::uint16_t ordinal = 0; ordinal < hook.ordinals; ++ordinal) {
       if (below(random, 8) == 0) {
-        const GapReason reasons[] = {GapReason::not_fired, GapReason::wrong_head, GapReason::shed_ring};
+        const GapReason reasons[] = {GapReason::not_fired, GapReason::wrong_head,
+                                     GapReason::shed_ring};
         step.gaps.push_back({hook.id, ordinal, reasons[below(random, 3)], own});
       } else {
-        const auto columns = static_cast<std::int64_t>(hook.type == "pattern" ? 1 + below(random, 30) : 0);
+        const auto columns =
+            static_cast<std::int64_t>(hook.type == "pattern" ? 1 + below(random, 30) : 0);
         step.records.push_back(make_record(table, hook.id, own, ++seed, columns));
         step.records.back().ordinal = ordinal;
       }
@@ -164,7 +170,8 @@ class Property : public testing::TestWithParam<std::uint64_t> {
     std::map<Model::Place, GapReason> found;
     for (const GapView& gap : all_of(reader.gaps({}))) {
       for (std::uint32_t i = 0; i < gap.rows; ++i) {
-        found[{gap.run->number, gap.request, gap.hook->id, gap.ordinal, gap.first_token + i}] = gap.reason;
+        found[{gap.run->number, gap.request, gap.hook->id, gap.ordinal, gap.first_token + i}] =
+            gap.reason;
       }
     }
     EXPECT_EQ(found, model_.gaps());
@@ -189,7 +196,8 @@ class Property : public testing::TestWithParam<std::uint64_t> {
           }
         }
         for (std::int64_t token = query.begin; token < query.end; ++token) {
-          const Model::Place place{query.run.value(), request.serial, hook.id, query.ordinal, token};
+          const Model::Place place{query.run.value(), request.serial, hook.id, query.ordinal,
+                                   token};
           const Model::Row* last = nullptr;
           if (const auto rows = model_.rows().find(place); rows != model_.rows().end()) {
             for (const Model::Row& row : rows->second) {
@@ -199,7 +207,8 @@ class Property : public testing::TestWithParam<std::uint64_t> {
           const auto i = static_cast<std::size_t>(token - query.begin);
           ASSERT_EQ(missing[i], last == nullptr) << hook.name << " token " << token;
           if (last) {
-            EXPECT_TRUE(same_bytes(std::span(all.data).subspan(i * all.row_bytes, all.row_bytes), last->bytes));
+            EXPECT_TRUE(same_bytes(std::span(all.data).subspan(i * all.row_bytes, all.row_bytes),
+                                   last->bytes));
           }
         }
       }
@@ -250,8 +259,10 @@ TEST_P(Property, D6_WhateverWasStoredIsReadBackAndNothingElse) {
       if (below(random, 6) == 0) {
         const Request& request = requests[below(random, requests.size())];
         const std::int64_t end = next[request->serial];
-        const TokenRange tokens{std::max<std::int64_t>(0, end - static_cast<std::int64_t>(below(random, 4))), end};
-        ASSERT_OK(sink->event({RequestEvent::Kind::rejected, request, tokens.begin, tokens.end, true, 0, 0}));
+        const TokenRange tokens{
+            std::max<std::int64_t>(0, end - static_cast<std::int64_t>(below(random, 4))), end};
+        ASSERT_OK(sink->event(
+            {RequestEvent::Kind::rejected, request, tokens.begin, tokens.end, true, 0, 0}));
         model_.reject(run, request->serial, tokens);
         if (below(random, 2)) next[request->serial] = tokens.begin;
       }

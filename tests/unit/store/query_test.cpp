@@ -8,7 +8,8 @@
 namespace graphtap::store_test {
 namespace {
 
-/// Two runs: the first of a model with three layers and two requests, the second of one with a single layer.
+/// Two runs: the first of a model with three layers and two requests, the second of one with a
+/// single layer.
 class Queries : public testing::Test {
  protected:
   void SetUp() override {
@@ -21,8 +22,8 @@ class Queries : public testing::Test {
       ASSERT_OK(sink->event({RequestEvent::Kind::begun, a, 0, 0, true, 0, 0}));
       for (std::uint64_t ticket = 1; ticket <= 40; ++ticket) {
         const bool of_b = ticket > 20 && ticket % 2 == 0;
-        OwnedStep step = make_step(three, ticket, of_b ? b : a, static_cast<std::int64_t>(ticket), 1,
-                                   {0, 1, 2, 3});
+        OwnedStep step = make_step(three, ticket, of_b ? b : a, static_cast<std::int64_t>(ticket),
+                                   1, {0, 1, 2, 3});
         step.records[1].ordinal = 1;
         ASSERT_OK(sink->write(step.delivered(three)));
       }
@@ -58,7 +59,8 @@ TEST_F(Queries, D6_HooksAreChosenBySelectionTypeLayerAndOrdinal) {
   EXPECT_EQ(count({.run = 1, .hooks = "full,-resid_pre"}), 40u);
   EXPECT_EQ(count({.run = 1, .hooks = "none"}), 0u);
   EXPECT_EQ(count({.run = 1, .type = "resid_pre"}), 120u);
-  EXPECT_EQ(count({.run = 1, .type = "hidden_states", .layer = 2}), 40u) << "aliases are types as well";
+  EXPECT_EQ(count({.run = 1, .type = "hidden_states", .layer = 2}), 40u)
+      << "aliases are types as well";
   EXPECT_EQ(count({.run = 1, .layer = 0}), 40u);
   EXPECT_EQ(count({.run = 1, .ordinal = 1}), 40u);
   EXPECT_EQ(count({.type = "resid_pre", .layer = 0}), 41u);
@@ -131,9 +133,10 @@ TEST_F(Queries, E_WrongNamesAreNamedWithWhatIsNear) {
 
 TEST(QueriesOfOwnTypes, B1_AHookTypeOfTheUsersOwnComesBackAsOne) {
   Catalogue catalogue = Catalogue::builtin();
-  ASSERT_OK(catalogue.extend(R"({"types": [{"name": "my_probe", "aliases": ["probe"], "scope": "layer",
+  ASSERT_OK(
+      catalogue.extend(R"({"types": [{"name": "my_probe", "aliases": ["probe"], "scope": "layer",
     "rows": "tokens", "shape": ["k"], "description": "mine"}]})",
-                             "test"));
+                       "test"));
   HookTable table("own", catalogue);
   ASSERT_TRUE(table.add({"my_probe", 4, DType::f32, {2}, 1, 1}).ok());
   ASSERT_TRUE(table.add({"resid_pre", 4, DType::f32, {2}, 1, 1}).ok());

@@ -13,12 +13,14 @@
 namespace graphtap::store_test {
 namespace {
 
-/// A store of three steps and two events in one segment, as its writer left it: closed, or stopped before.
+/// A store of three steps and two events in one segment, as its writer left it: closed, or stopped
+/// before.
 class Recovery : public testing::Test {
  protected:
   Recovery() : table_(small_table()) {
     for (std::uint64_t ticket = 1; ticket <= 3; ++ticket) {
-      steps_.push_back(make_step(table_, ticket, a_, static_cast<std::int64_t>(2 * ticket), 2, {0, 2, 3}));
+      steps_.push_back(
+          make_step(table_, ticket, a_, static_cast<std::int64_t>(2 * ticket), 2, {0, 2, 3}));
     }
   }
   /// Puts the store's files into dir_: with its footer, or copied while it was open.
@@ -120,7 +122,8 @@ TEST_F(Recovery, E_AfterACrashTheNextRunGoesOnInANewSegmentAndBothAreRead) {
   EXPECT_EQ(summary.findings[0].severity, Severity::warning);
   EXPECT_EQ(summary.findings[0].offset, all[4].offset);
   const VerifyReport report = verify_store(dir_.store(), true).value_or_throw();
-  EXPECT_EQ(report.findings.size(), 1u) << "the index was built anew\n" << describe(report.findings);
+  EXPECT_EQ(report.findings.size(), 1u) << "the index was built anew\n"
+                                        << describe(report.findings);
 }
 
 class Flips : public Recovery, public testing::WithParamInterface<bool> {};
@@ -214,7 +217,8 @@ TEST_F(Recovery, E_ARunFrameThatIsLostIsMadeGoodByAnotherSegmentOfTheRun) {
 }
 
 TEST_F(Recovery, D2_AWholeFrameThatWasReportedAsFailedIsThereOnce) {
-  // The same step ends one segment and begins the next: its first write was whole and was not believed.
+  // The same step ends one segment and begins the next: its first write was whole and was not
+  // believed.
   make(false);
   const auto all = frames();
   const std::size_t end = all[4].offset + all[4].bytes;  // after the third step
@@ -227,13 +231,15 @@ TEST_F(Recovery, D2_AWholeFrameThatWasReportedAsFailedIsThereOnce) {
   head.checksum = store::checksum_before_last(head);
   std::memcpy(next.data(), &head, sizeof(head));
   write_bytes(dir_.store() / "segments" / "000002.gts", next);
-  // As it lies there the second segment repeats all: only a last frame that comes first again is left out.
+  // As it lies there the second segment repeats all: only a last frame that comes first again is
+  // left out.
   EXPECT_EQ(tickets(*read_store(dir_.store())), (std::vector<std::uint64_t>{1, 2, 3, 1, 2, 3}));
   {
     const auto sink = open_store(dir_.path() / "other", table_);
     static_cast<void>(sink);
   }
-  std::vector<std::byte> rest(next.begin(), next.begin() + static_cast<std::ptrdiff_t>(all[1].offset));
+  std::vector<std::byte> rest(next.begin(),
+                              next.begin() + static_cast<std::ptrdiff_t>(all[1].offset));
   const auto append = [&](const store::FrameEntry& entry, std::uint32_t sequence) {
     store::FrameHead frame{};
     std::memcpy(&frame, next.data() + entry.offset, sizeof(frame));

@@ -8,9 +8,9 @@ namespace {
 
 TEST(StoreRoundTrip, D6_EveryDtypeAndShapeComesBackBitwise) {
   HookTable table("every dtype");
-  constexpr DType kAll[] = {DType::f16, DType::bf16, DType::f32, DType::f64, DType::f8_e4m3,
-                            DType::f8_e5m2, DType::i8, DType::i16, DType::i32, DType::i64,
-                            DType::u8, DType::u16, DType::u32, DType::u64, DType::boolean};
+  constexpr DType kAll[] = {DType::f16,     DType::bf16, DType::f32, DType::f64, DType::f8_e4m3,
+                            DType::f8_e5m2, DType::i8,   DType::i16, DType::i32, DType::i64,
+                            DType::u8,      DType::u16,  DType::u32, DType::u64, DType::boolean};
   int layer = 0;
   for (DType dtype : kAll) {
     ASSERT_TRUE(table.add({"resid_pre", layer, dtype, {7}, 1, 1}).ok());
@@ -43,7 +43,8 @@ TEST(StoreRoundTrip, D6_EveryDtypeAndShapeComesBackBitwise) {
     EXPECT_EQ(view.hook->dtype, hook.dtype);
     EXPECT_EQ(view.hook->row_shape, hook.row_shape);
     EXPECT_TRUE(same_bytes(view.data, step.records[i].payload)) << hook.name;
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view.data.data()) % 16, 0u) << "a view must be usable as it is";
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view.data.data()) % 16, 0u)
+        << "a view must be usable as it is";
   }
   EXPECT_EQ(views[0].shape(), (std::vector<std::int64_t>{3, 7}));
   EXPECT_EQ(views[1].shape(), (std::vector<std::int64_t>{3, 3, 5}));
@@ -98,7 +99,8 @@ TEST(StoreRoundTrip, D6_AViewSaysEverythingOfItsRows) {
   EXPECT_EQ(view.record_rows, 4u);
   EXPECT_EQ(view.flags, RowFlags::recomputed | RowFlags::speculative);
   EXPECT_FALSE(view.rejected);
-  EXPECT_TRUE(same_bytes(view.data, std::span(step.records[0].payload).subspan(2 * view.row_bytes)));
+  EXPECT_TRUE(
+      same_bytes(view.data, std::span(step.records[0].payload).subspan(2 * view.row_bytes)));
   EXPECT_EQ(views[0].flags, RowFlags::recomputed);
 }
 

@@ -14,7 +14,8 @@
 namespace graphtap::store_test {
 namespace {
 
-constexpr std::int64_t kWide = 4096;  // a step takes 24 KiB, a segment (64 KiB at least) two of them
+constexpr std::int64_t kWide =
+    4096;  // a step takes 24 KiB, a segment (64 KiB at least) two of them
 constexpr int kSteps = 7;
 constexpr int kAttempts = 4;
 
@@ -23,7 +24,8 @@ class FaultyRun {
  public:
   explicit FaultyRun(FaultyOps& ops) : ops_(ops), table_(small_table(3, kWide)) {
     for (std::uint64_t ticket = 1; ticket <= kSteps; ++ticket) {
-      steps_.push_back(make_step(table_, ticket, request_, static_cast<std::int64_t>(ticket), 1, {0, 1, 2}));
+      steps_.push_back(
+          make_step(table_, ticket, request_, static_cast<std::int64_t>(ticket), 1, {0, 1, 2}));
     }
   }
   /// False if the store could not be opened at all.
@@ -40,7 +42,8 @@ class FaultyRun {
     if (!sink) return false;
     EXPECT_TRUE(again([&] { return sink->event(event(RequestEvent::Kind::begun)); }));
     for (const OwnedStep& step : steps_) {
-      EXPECT_TRUE(again([&] { return sink->write(step.delivered(table_)); })) << "step " << step.ticket;
+      EXPECT_TRUE(again([&] { return sink->write(step.delivered(table_)); }))
+          << "step " << step.ticket;
     }
     EXPECT_TRUE(again([&] { return sink->event(event(RequestEvent::Kind::finished)); }));
     EXPECT_TRUE(again([&] { return sink->flush(); }));
@@ -55,7 +58,8 @@ class FaultyRun {
     const auto views = all_of(reader->read({}));
     ASSERT_EQ(views.size(), steps_.size() * 3) << what;
     for (std::size_t i = 0; i < views.size(); ++i) {
-      EXPECT_TRUE(same_bytes(views[i].data, steps_[i / 3].records[i % 3].payload)) << what << " view " << i;
+      EXPECT_TRUE(same_bytes(views[i].data, steps_[i / 3].records[i % 3].payload))
+          << what << " view " << i;
     }
     const auto requests = reader->requests();
     ASSERT_EQ(requests.size(), 1u) << what;
@@ -111,7 +115,8 @@ TEST_P(OneFault, D2_WhicheverCallFailsEachStepIsStoredOnce) {
     if (testing::Test::HasFailure()) break;
     for (const Status& status : run.failures()) {
       const Code expected = error == ENOSPC ? Code::exhausted : Code::io_error;
-      EXPECT_TRUE(status.code() == expected || status.code() == Code::unavailable) << status.message();
+      EXPECT_TRUE(status.code() == expected || status.code() == Code::unavailable)
+          << status.message();
       EXPECT_NE(status.message().find(dir.store().string()), std::string::npos) << status.message();
     }
     failed += run.failures().empty() ? 0 : 1;
@@ -125,7 +130,8 @@ std::string fault_name(const testing::TestParamInfo<std::tuple<Fault, int>>& tes
   return std::string(names[static_cast<int>(fault)]) + (error == EIO ? "Eio" : "Enospc");
 }
 INSTANTIATE_TEST_SUITE_P(Faults, OneFault,
-                         testing::Combine(testing::Values(Fault::refused, Fault::partial, Fault::done),
+                         testing::Combine(testing::Values(Fault::refused, Fault::partial,
+                                                          Fault::done),
                                           testing::Values(EIO, ENOSPC)),
                          fault_name);
 
@@ -159,7 +165,8 @@ TEST(SinkFaults, E_AFullDiskRefusesEveryStepUntilThereIsRoomAndLeavesNoLitter) {
   ASSERT_OK(write(2));  // asked again, it is stored already
   ASSERT_OK(sink->close());
   EXPECT_EQ(tickets(*read_store(dir.store())), (std::vector<std::uint64_t>{1, 2}));
-  EXPECT_EQ(segment_files(dir.store()).size(), 2u) << "the one with the torn end, and the one after it";
+  EXPECT_EQ(segment_files(dir.store()).size(), 2u)
+      << "the one with the torn end, and the one after it";
   EXPECT_TRUE(verify_store(dir.store(), true).value_or_throw().ok());
 }
 
@@ -207,7 +214,8 @@ TEST(SinkFaults, E_ADiskThatTurnsReadOnlyIsTrouble) {
   const HookTable table = small_table();
   const auto sink = store::open_sink(ops, dir.store(), table, {}).value_or_throw();
   ops.fail_always(Fault::refused, EROFS);
-  const Status status = sink->write(make_step(table, 1, make_request(1, "a"), 0, 1, {0}).delivered(table));
+  const Status status =
+      sink->write(make_step(table, 1, make_request(1, "a"), 0, 1, {0}).delivered(table));
   EXPECT_EQ(status.code(), Code::io_error) << status.message();
   EXPECT_NE(status.message().find("000001.gts"), std::string::npos) << status.message();
 }
@@ -263,7 +271,8 @@ TEST(SinkFaults, D_WithPowerDurabilityAnIdleStoreIsSyncedWithinTheInterval) {
   const std::uint64_t before = ops.syncs();
   ASSERT_OK(sink->write(make_step(table, 1, make_request(1, "a"), 0, 1, {0}).delivered(table)));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (ops.syncs() < before + 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (ops.syncs() < before + 2 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
   EXPECT_GE(ops.syncs(), before + 2) << "nobody called anything, and still it must be synced";
 }
 

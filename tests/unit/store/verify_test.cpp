@@ -11,8 +11,8 @@ class Verify : public testing::Test {
  protected:
   Verify() : table_(small_table()), sink_(open_store(dir_.store(), table_)) {}
   void put(const OwnedStep& step) { ASSERT_OK(sink_->write(step.delivered(table_))); }
-  void tell(RequestEvent::Kind kind, std::uint64_t records = 0, std::uint64_t gaps = 0, bool valid = true,
-            std::int64_t begin = 0, std::int64_t end = 0) {
+  void tell(RequestEvent::Kind kind, std::uint64_t records = 0, std::uint64_t gaps = 0,
+            bool valid = true, std::int64_t begin = 0, std::int64_t end = 0) {
     ASSERT_OK(sink_->event({kind, a_, begin, end, valid, records, gaps}));
   }
   OwnedStep step(std::uint64_t ticket) {
@@ -135,7 +135,8 @@ TEST_F(Verify, E_RowsOfTheWrongWidthAreFound) {
 TEST_F(Verify, D4_AStoreThatIsBeingWrittenIsSound) {
   put(step(1));
   const VerifyReport report = verify_store(dir_.store(), true).value_or_throw();
-  for (const Finding& finding : report.findings) EXPECT_EQ(finding.severity, Severity::note) << finding.what;
+  for (const Finding& finding : report.findings)
+    EXPECT_EQ(finding.severity, Severity::note) << finding.what;
   EXPECT_EQ(report.steps, 1u);
 }
 

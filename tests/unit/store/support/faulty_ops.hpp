@@ -14,7 +14,8 @@ namespace graphtap::store_test {
 /// How a call fails.
 enum class Fault : std::uint8_t {
   refused,  ///< nothing was done
-  partial,  ///< pwritev: half of the bytes were written, and the call after it fails; others: as refused
+  partial,  ///< pwritev: half of the bytes were written, and the call after it fails; others: as
+            ///< refused
   done,     ///< everything was done, and the call says that it failed all the same
 };
 

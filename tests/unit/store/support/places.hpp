@@ -26,7 +26,8 @@ namespace graphtap::store_test {
 class TempDir {
  public:
   TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "graphtap-store-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "graphtap-store-XXXXXX").string();
     if (!::mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed");
     path_ = pattern;
   }
@@ -52,7 +53,8 @@ inline std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
 
 inline void write_bytes(const std::filesystem::path& path, std::span<const std::byte> bytes) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
 }
 
 /// The segment files of a store, in order.
@@ -100,21 +102,21 @@ inline bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> 
 inline std::string describe(const std::vector<Finding>& findings) {
   std::string text;
   for (const Finding& f : findings) {
-    text += std::string(to_string(f.severity)) + " " + f.file + "@" + std::to_string(f.offset) + ": " + f.what +
-            "\n";
+    text += std::string(to_string(f.severity)) + " " + f.file + "@" + std::to_string(f.offset) +
+            ": " + f.what + "\n";
   }
   return text;
 }
 
-#define ASSERT_OK(expression)                                          \
-  do {                                                                 \
-    const ::graphtap::Status status_ = (expression);                   \
-    ASSERT_TRUE(status_.ok()) << status_.message();                    \
+#define ASSERT_OK(expression)                        \
+  do {                                               \
+    const ::graphtap::Status status_ = (expression); \
+    ASSERT_TRUE(status_.ok()) << status_.message();  \
   } while (false)
-#define EXPECT_OK(expression)                                          \
-  do {                                                                 \
-    const ::graphtap::Status status_ = (expression);                   \
-    EXPECT_TRUE(status_.ok()) << status_.message();                    \
+#define EXPECT_OK(expression)                        \
+  do {                                               \
+    const ::graphtap::Status status_ = (expression); \
+    EXPECT_TRUE(status_.ok()) << status_.message();  \
   } while (false)
 
 }  // namespace graphtap::store_test

@@ -81,17 +81,18 @@ struct OwnedStep {
       out.records.push_back(
           {&hook, r.ordinal, r.rows, hook.row_bytes(r.columns), r.columns, r.payload, r.slices});
     }
-    for (const OwnedGap& g : gaps) out.gaps.push_back({&table[g.hook], g.ordinal, g.reason, g.slices});
+    for (const OwnedGap& g : gaps)
+      out.gaps.push_back({&table[g.hook], g.ordinal, g.reason, g.slices});
     return out;
   }
 };
 
-/// resid_pre of `layers` layers with rows of `width` bf16, and final_logits (one row a request) at the end.
+/// resid_pre of `layers` layers with rows of `width` bf16, and final_logits (one row a request) at
+/// the end.
 inline HookTable small_table(int layers = 3, std::int64_t width = 8) {
   HookTable table("tiny");
   for (int layer = 0; layer < layers; ++layer) {
-    static_cast<void>(
-        table.add({"resid_pre", layer, DType::bf16, {width}, 1, 1}).value_or_throw());
+    static_cast<void>(table.add({"resid_pre", layer, DType::bf16, {width}, 1, 1}).value_or_throw());
   }
   static_cast<void>(table.add({"final_logits", -1, DType::f32, {5}, 1, 1}).value_or_throw());
   return table;
@@ -115,7 +116,8 @@ inline OwnedRecord make_record(const HookTable& table, HookId hook, std::vector<
   return record;
 }
 
-/// A step of lane 0 in which the given hooks hold one slice: tokens [first, first + rows) of `request`.
+/// A step of lane 0 in which the given hooks hold one slice: tokens [first, first + rows) of
+/// `request`.
 inline OwnedStep make_step(const HookTable& table, std::uint64_t ticket, const Request& request,
                            std::int64_t first, std::uint32_t rows, std::vector<HookId> hooks) {
   OwnedStep step;
@@ -124,8 +126,8 @@ inline OwnedStep make_step(const HookTable& table, std::uint64_t ticket, const R
   step.end_unix_ns = static_cast<std::int64_t>(1'700'000'000'000'000'000 + ticket);
   step.wanted = HookSet::of(table.size(), hooks);
   for (HookId hook : hooks) {
-    step.records.push_back(
-        make_record(table, hook, {{request, first, 0, rows, RowFlags::none}}, ticket * 1000 + hook));
+    step.records.push_back(make_record(table, hook, {{request, first, 0, rows, RowFlags::none}},
+                                       ticket * 1000 + hook));
   }
   return step;
 }
