@@ -33,7 +33,6 @@ void check(const Status& status, const char* what) {
 void say(std::string_view text) { fmt::print(stderr, "{}\n", text); }
 
 // ---- statistics
-// ------------------------------------------------------------------------------------
 
 double quantile(Samples samples, double q) {
   if (samples.empty()) fail("a statistic of no samples");
@@ -85,7 +84,6 @@ double BatchTimer::elapsed_us() {
 }
 
 // ---- environment
-// -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -139,7 +137,6 @@ json environment(const Settings& settings) {
 }  // namespace
 
 // ---- report
-// ----------------------------------------------------------------------------------------
 
 Report::Report(std::string benchmark, const Settings& settings)
     : path_((std::filesystem::path(settings.out) / (benchmark + ".json")).string()) {
@@ -257,7 +254,6 @@ void Report::print_table() const {
 }
 
 // ---- main
-// ------------------------------------------------------------------------------------------
 
 int run(int argc, char** argv, const char* benchmark, const char* about,
         void (*body)(Report&, const Settings&)) {

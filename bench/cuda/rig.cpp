@@ -68,7 +68,6 @@ StepShape DecodeBatch::next() {
 }
 
 // ---- graphs
-// ----------------------------------------------------------------------------------------
 
 Instrumented::Instrumented(Device& device, Lane& lane, const DecodeModel& model, int rows,
                            cudaStream_t stream) {
@@ -109,7 +108,6 @@ Derived::~Derived() {
 }
 
 // ---- the header by hand
-// ----------------------------------------------------------------------------
 
 HandWrittenHeader::HandWrittenHeader(Device& device, int hooks, int rows)
     : device_(device),
@@ -153,7 +151,6 @@ void HandWrittenHeader::write(wire::StepHeader* header, std::span<const HookId> 
 }
 
 // ---- steps
-// -----------------------------------------------------------------------------------------
 
 void native_step(Lane& lane, BoundGraph& graph, DecodeBatch& batch, Stream stream) {
   Step step = lane.begin(batch.next(), stream);

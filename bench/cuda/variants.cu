@@ -238,7 +238,6 @@ const Form kForms[] = {
 };
 
 // ---- a step's header
-// -------------------------------------------------------------------------------
 
 template <std::size_t kBytes>
 struct Image {

@@ -71,7 +71,6 @@ void make_programmatic(cudaGraph_t graph, cudaGraphNode_t node) {
 }  // namespace
 
 // ---- memory
-// ----------------------------------------------------------------------------------------
 
 FormMemory::FormMemory(int layers, int rows)
     : slots_(static_cast<std::uint32_t>(layers * kMaxSources)),
@@ -141,7 +140,6 @@ wire::StepHeader FormMemory::step_header(bool on) const {
 }
 
 // ---- graphs
-// ----------------------------------------------------------------------------------------
 
 FormTemplate::FormTemplate(const DecodeModel& model, cudaStream_t stream) {
   graph_ = model.capture(stream, [&](int) {

@@ -55,7 +55,6 @@ graphtap::Stream stream_of(const Model& model) {
 std::string request_name(int request) { return fmt::format("request-{}", request); }
 
 // ---- graphs
-// ----------------------------------------------------------------------------------------
 
 DecodeGraphs::DecodeGraphs(Model& model, int max_batch, const Observer& observer,
                            graphtap::Lane* lane) {
@@ -97,7 +96,6 @@ const DecodeGraphs::One& DecodeGraphs::for_rows(std::size_t rows) const {
 }
 
 // ---- the reference
-// ---------------------------------------------------------------------------------
 
 ReferenceRunner::ReferenceRunner(Model& model, const std::vector<PlannedRequest>& mix,
                                  const MixOptions& options)
@@ -154,7 +152,6 @@ std::uint64_t ReferenceRunner::sum(HookId hook, int request, std::int64_t token)
 }
 
 // ---- what arrives
-// ----------------------------------------------------------------------------------
 
 RowChecker::RowChecker(const Model& model, const ReferenceRunner& reference,
                        const std::vector<std::vector<int>>& tokens)
@@ -232,7 +229,6 @@ std::vector<std::uint64_t> RowChecker::rows() const {
 }
 
 // ---- the monitored model
-// ---------------------------------------------------------------------------
 
 MonitoredRunner::MonitoredRunner(Model& model, graphtap::Monitor& monitor,
                                  const MixOptions& options, Schedule schedule)

@@ -52,7 +52,6 @@ LaneCore::~LaneCore() {
 }
 
 // ---- begin
-// -----------------------------------------------------------------------------------------
 
 bool LaneCore::nothing_wanted(const StepShape& shape) {
   if (const std::uint64_t version = core_->leases->version(); version != demand_version_) {
@@ -242,7 +241,6 @@ void LaneCore::fail_upload(StepPlan& plan, GapReason reason) {
 }
 
 // ---- launch
-// ----------------------------------------------------------------------------------------
 
 Result<Exec> LaneCore::prepare(BoundGraph& graph, const StepPlan* plan, Stream stream) {
   if (core_->lost()) return Status(Code::device_lost, "the device was lost");
@@ -285,7 +283,6 @@ Status LaneCore::launch(BoundGraph& graph, StepPlan* plan, Stream stream) {
 }
 
 // ---- end
-// -------------------------------------------------------------------------------------------
 
 void LaneCore::invalidate(StepPlan& plan, GapReason reason) noexcept {
   for (std::size_t i = eager_ ? eager_frame_ : 0; i < plan.frames.size(); ++i) {
@@ -356,7 +353,6 @@ void LaneCore::hand_over(const std::shared_ptr<StepPlan>& plan, std::size_t fram
 }
 
 // ---- graphs
-// ----------------------------------------------------------------------------------------
 
 std::shared_ptr<BoundGraph> LaneCore::bind(Graph graph, Exec exec, BindOptions options) {
   const std::lock_guard lock(gate_mutex_);

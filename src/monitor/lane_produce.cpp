@@ -24,7 +24,6 @@ void LaneCore::produce(HookId hook, const Source& source, Stream stream) {
 }
 
 // ---- under capture: a node that reads the lane's header whenever its graph runs
-// ------------------------
 
 void LaneCore::record_capture(HookId id, const Source& source, const CaptureState& capture,
                               Stream stream) {
@@ -63,7 +62,6 @@ void LaneCore::record_capture(HookId id, const Source& source, const CaptureStat
 }
 
 // ---- eager: the plan goes by value
-// -------------------------------------------------------------------
 
 void LaneCore::open_eager(std::shared_ptr<StepPlan> plan, Stream stream) {
   eager_ = std::move(plan);

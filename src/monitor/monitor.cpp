@@ -13,7 +13,6 @@ std::uint64_t to_ns(std::chrono::nanoseconds time) {
 }  // namespace
 
 // ---- Monitor
-// ---------------------------------------------------------------------------------------
 
 Monitor::Monitor(std::shared_ptr<Device> device, HookTable table, MonitorOptions options,
                  std::vector<std::shared_ptr<Sink>> sinks)
@@ -64,7 +63,6 @@ Stats Monitor::stats() const { return core_->stats(); }
 bool Monitor::pump() { return core_->pump(); }
 
 // ---- Lane
-// ------------------------------------------------------------------------------------------
 
 Lane::Lane(std::shared_ptr<LaneCore> core) noexcept : core_(std::move(core)) {}
 Lane::~Lane() = default;
@@ -82,7 +80,6 @@ Status Lane::clear() { return core_->clear(); }
 std::uint32_t Lane::index() const noexcept { return core_->index(); }
 
 // ---- Step
-// ------------------------------------------------------------------------------------------
 
 Step::Step(std::shared_ptr<LaneCore> lane, std::shared_ptr<StepPlan> plan, Stream stream) noexcept
     : lane_(std::move(lane)), plan_(std::move(plan)), stream_(stream) {}

@@ -136,7 +136,6 @@ Result<std::shared_ptr<FrameRing>> MonitorCore::make_staging(std::uint64_t bytes
 }
 
 // ---- background work
-// -------------------------------------------------------------------------------
 
 bool MonitorCore::pump_drain() {
   const std::lock_guard lock(pump_mutex_);
@@ -213,7 +212,6 @@ void MonitorCore::notice_loss() {
 }
 
 // ---- requests and switching
-// ------------------------------------------------------------------------
 
 Request MonitorCore::begin_request(std::string id, std::int64_t prompt_tokens) {
   auto info = std::make_shared<RequestInfo>();
@@ -285,7 +283,6 @@ std::shared_ptr<LaneCore> MonitorCore::make_lane() {
 }
 
 // ---- flush and close
-// -------------------------------------------------------------------------------
 
 Status MonitorCore::finish_steps(std::uint64_t deadline_ns) {
   const std::uint64_t barrier = outstanding.last();

@@ -46,7 +46,6 @@ SinkRunner::Core::Core(std::shared_ptr<Sink> sink, RetryPolicy retry,
 }
 
 // ---- Taking items
-// ----------------------------------------------------------------------------------
 
 bool SinkRunner::Core::offer(std::shared_ptr<const DeliveredStep> step) {
   Lock lock(mutex_);
@@ -104,7 +103,6 @@ bool SinkRunner::Core::reached(std::uint64_t position) {
 }
 
 // ---- Flushing
-// --------------------------------------------------------------------------------------
 
 std::uint64_t SinkRunner::Core::request_flush() {
   const Lock lock(mutex_);
@@ -150,7 +148,6 @@ Status SinkRunner::Core::wait_flushed(std::uint64_t position, Nanoseconds timeou
 }
 
 // ---- Working
-// ---------------------------------------------------------------------------------------
 
 SinkRunner::Core::Work SinkRunner::Core::next_work() {
   if (stopped_ || working_) return Work::nothing;
@@ -288,7 +285,6 @@ void SinkRunner::Core::accepted(const Item& item) {
 }
 
 // ---- Losing
-// ----------------------------------------------------------------------------------------
 
 void SinkRunner::Core::lose_front(Lock& lock) {
   const Item item = queue_.front();
@@ -386,7 +382,6 @@ std::string SinkRunner::Core::what_is_left() const {
 }
 
 // ---- Driving and stopping
-// --------------------------------------------------------------------------
 
 bool SinkRunner::Core::pump() {
   Lock lock(mutex_);

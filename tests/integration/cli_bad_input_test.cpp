@@ -52,7 +52,6 @@ struct Case {
 };
 
 // ---- what cases are made of
-// ------------------------------------------------------------------------
 
 const fs::path& sample() {  // a store with three runs
   static const Scratch scratch;
@@ -163,7 +162,6 @@ std::vector<std::string> run_with(std::vector<std::string> more) {
 }
 
 // ---- the table
-// -------------------------------------------------------------------------------------
 
 std::vector<Case> command_line() {
   return {
@@ -408,7 +406,6 @@ std::vector<Case> models() {
 }
 
 // ---- running it
-// ------------------------------------------------------------------------------------
 
 // While a writer holds the lock, the index is its own to write, behind the segments.
 std::map<std::string, std::string> snapshot(const Setting& setting) {

@@ -61,7 +61,6 @@ Status HostDevice::check_stream(Stream stream) const {
 }
 
 // --- Memory
-// -------------------------------------------------------------------------------------------
 
 Result<std::byte*> HostDevice::allocate(std::size_t bytes) {
   return guarded(Call::allocate,
@@ -80,7 +79,6 @@ void HostDevice::free_pinned(std::byte* memory) noexcept {
 }
 
 // --- Streams and events
-// -------------------------------------------------------------------------------
 
 Result<Stream> HostDevice::create_stream() {
   return guarded(Call::create_stream, [&] { return executor_->create_stream(); });
@@ -177,7 +175,6 @@ Status HostDevice::synchronize(Event event) {
 }
 
 // --- Work in stream order
-// -----------------------------------------------------------------------------
 
 Status HostDevice::submit(Stream stream, NodeBody body) {
   if (Status status = check_stream(stream); !status.ok()) return status;
@@ -233,7 +230,6 @@ Status HostDevice::fill(Stream stream, std::byte* memory, std::byte value, std::
 }
 
 // --- Time, progress and counts
-// ------------------------------------------------------------------------
 
 std::uint64_t HostDevice::now_ns() const noexcept { return executor_->now_ns(); }
 void HostDevice::idle() noexcept { executor_->idle(); }

@@ -74,7 +74,6 @@ class HostDevice final : public Device {
   HostDevice& operator=(const HostDevice&) = delete;
 
   // --- Device
-  // ---------------------------------------------------------------------------------------
   [[nodiscard]] std::string describe() const override;
   Result<std::byte*> allocate(std::size_t bytes) override;
   void free(std::byte* memory) noexcept override;
@@ -112,7 +111,6 @@ class HostDevice final : public Device {
   void idle() noexcept override;
 
   // --- The engine's side: what a model would do on a real device
-  // ---------------------------------------
   /// Like launching a kernel: runs in stream order, or becomes a node of the graph being captured.
   Status compute(Stream stream, std::function<void()> kernel);
   /// Like a device-to-device copy and a memset.
@@ -137,7 +135,6 @@ class HostDevice final : public Device {
   Status make_programmatic(Graph graph, Node from, Node to);
 
   // --- For tests
-  // ---------------------------------------------------------------------------------------
   [[nodiscard]] Faults& faults() noexcept { return faults_; }
   /// Device calls of that kind so far, failed ones included.
   [[nodiscard]] std::uint64_t calls(Call call) const noexcept;

@@ -126,7 +126,6 @@ Status HostDevice::launch(Exec exec, Stream stream) {
 }
 
 // --- The engine's side
-// ----------------------------------------------------------------------------------
 
 Status HostDevice::begin_capture(Stream stream) {
   if (faults_.lost()) return device_lost();
@@ -171,7 +170,6 @@ Status HostDevice::make_programmatic(Graph graph, Node from, Node to) {
 }
 
 // --- For tests
-// ------------------------------------------------------------------------------------------
 
 std::vector<Node> HostDevice::nodes(Graph graph) const {
   const std::lock_guard lock(mutex_);
