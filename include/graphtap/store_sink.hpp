@@ -16,13 +16,27 @@ enum class Durability : std::uint8_t {
   power,    ///< also survives power loss, up to the last sync_interval
 };
 
+/// What a write does when the disk has no room.
+enum class WhenFull : std::uint8_t {
+  refuse,         ///< it fails with Code::exhausted; nothing stored is touched
+  remove_oldest,  ///< the oldest whole segments make room, as many as the step needs and no more
+};
+
+/// Limits are kept by removing whole segments, oldest first, never the one being written: what is
+/// still there stays readable, and a reader that is open keeps what it sees (and its disk space).
 struct StoreOptions {
   std::uint64_t segment_bytes = 256ull << 20;  ///< a segment is closed when it would grow past this
   Durability durability = Durability::process;
   std::chrono::milliseconds sync_interval{
-      1000};               ///< fsync at least this often, for Durability::power
-  std::string run_name{};  ///< shown by `ls`; default: model name and start time
-  Ranks ranks{};           ///< of this process; steps carry their own as well
+      1000};                            ///< fsync at least this often, for Durability::power
+  std::uint64_t retain_bytes = 0;       ///< the size of the store; 0: no limit
+  std::chrono::seconds retain_age{0};   ///< since a segment's last step; 0: no limit
+  std::chrono::seconds segment_age{0};  ///< a segment is closed by the first write after this; 0:
+                                        ///< an eighth of retain_age, or never without one
+  WhenFull when_full = WhenFull::refuse;
+  std::uint64_t keep_free_bytes = 0;  ///< the disk is full, for us, when so little would be free
+  std::string run_name{};             ///< shown by `ls`; default: model name and start time
+  Ranks ranks{};                      ///< of this process; steps carry their own as well
 };
 
 /// Opens (or creates) the store directory for writing and begins a run. One writer a store: a lock

@@ -8,6 +8,7 @@
 #include "cli/graph/graph_run.hpp"
 #include "cli/graph/graph_text.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/store_options.hpp"
 #include "cli/subcommands.hpp"
 #include "cli/values.hpp"
 #include "cli/watched_sink.hpp"
@@ -24,6 +25,7 @@ struct Options {
   std::string layers = "30", hidden = "64", requests = "24", seed = "1", settle = "4",
               ring = "16MiB";
   std::optional<std::string> steps, store;
+  StoreWords store_words;
   bool json = false, quiet = false;
 };
 
@@ -88,10 +90,9 @@ void check_ring(const GraphOptions& graph, const HookTable& table, const Schedul
                   graph.ring_bytes, least, (least + 1023) / 1024));
 }
 
-std::shared_ptr<WatchedSink> open_store(const Options& options, const HookTable& table,
-                                        GateTier tier) {
+std::shared_ptr<WatchedSink> open_store(const Options& options, StoreOptions store,
+                                        const HookTable& table, GateTier tier) {
   if (!options.store) return nullptr;
-  StoreOptions store;
   store.run_name = fmt::format("graph, tier {}", to_string(tier));
   return std::make_shared<WatchedSink>(
       open_store_sink(*options.store, table, store).value_or_throw());
@@ -113,6 +114,7 @@ Exit verdict(const std::vector<GraphTierResult>& results, Console& console) {
 
 Exit graph(const Options& options, Console& console) {
   const GraphOptions graph = read(options);
+  const StoreOptions store_options = read_store_options(options.store_words);
   const HookTable table = decoder_table(graph.shape);
   const bool own = !options.hooks && options.at.empty();
   const Schedule schedule(options.hooks, own ? own_schedule(graph.shape.layers) : options.at, table,
@@ -124,7 +126,7 @@ Exit graph(const Options& options, Console& console) {
   std::vector<GraphTierResult> results;
   const InterruptGuard guard;
   for (const GateTier tier : wanted) {
-    const std::shared_ptr<WatchedSink> store = open_store(options, table, tier);
+    const std::shared_ptr<WatchedSink> store = open_store(options, store_options, table, tier);
     if (text && results.empty()) console.out << graph_head_text(graph, table) << std::flush;
     {
       ProgressLine progress(console, text);
@@ -171,6 +173,7 @@ Action setup_graph(CLI::App& app) {
   add_text(app, "--eager", options->eager, "WHAT", "prefill steps capture same, all or none");
   add_text(app, "--seed", options->seed, "N", "of the made-up requests");
   add_text(app, "--store", options->store, "DIR", "also write what is captured to this store");
+  add_store_options(app, options->store_words);
   add_flag(app, "--json", options->json, "print one JSON document");
   add_flag(app, "--quiet", options->quiet, "print the verdict only");
   add_examples(app, kExamples);

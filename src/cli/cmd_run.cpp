@@ -10,6 +10,7 @@
 
 #include "base/near_match.hpp"
 #include "cli/run/engine.hpp"
+#include "cli/store_options.hpp"
 #include "cli/subcommands.hpp"
 #include "cli/values.hpp"
 #include "plan/wire.hpp"
@@ -22,6 +23,7 @@ struct Options {
   std::vector<std::string> prompts, at;
   std::string store = "graphtap-store", policy = "lossless", eager = "same";
   std::string ring = "64MiB", max_tokens = "32", batch = "128", context = "2048";
+  StoreWords store_words;
   bool chat = false, ignore_end = false, no_store = false, no_transcript = false;
   bool list_hooks = false, json = false, quiet = false;
 };
@@ -128,6 +130,8 @@ RunOptions read(const Options& options, Console& console) {
   run.transcript = !options.no_transcript;
   run.name = options.name.value_or("");
   run.control = options.control.value_or("");
+  run.store_options = read_store_options(options.store_words);
+  run.store_options.run_name = run.name;
   if (!options.no_store) {
     if (options.store.empty())
       throw Error(Code::invalid_argument, "--store is empty; name a directory");
@@ -159,6 +163,7 @@ Action setup_run(CLI::App& app) {
            "print what the model offers, and run nothing");
   add_text(app, "--map", options->map, "FILE", "further hooks (adapters/llama_cpp/maps/README.md)");
   add_text(app, "--store", options->store, "DIR", "where to keep what is captured");
+  add_store_options(app, options->store_words);
   add_flag(app, "--no-store", options->no_store, "count it and drop it");
   add_flag(app, "--no-transcript", options->no_transcript, "do not keep the text beside the store");
   add_text(app, "--name", options->name, "TEXT", "name of the run, for ls and report");

@@ -48,6 +48,22 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} bytes", bytes);
 }
 
+struct TimeUnit {
+  std::string_view name;
+  double milliseconds;
+};
+constexpr std::array kTimeUnits{TimeUnit{"ms", 1.0}, TimeUnit{"s", 1e3}, TimeUnit{"m", 6e4},
+                                TimeUnit{"h", 36e5}, TimeUnit{"d", 864e5}};
+
+std::string time_text(std::chrono::milliseconds time) {
+  for (auto unit = kTimeUnits.rbegin(); unit != kTimeUnits.rend(); ++unit) {
+    const auto whole = static_cast<std::int64_t>(unit->milliseconds);
+    if (time.count() >= whole && time.count() % whole == 0)
+      return fmt::format("{}{}", time.count() / whole, unit->name);
+  }
+  return fmt::format("{}ms", time.count());
+}
+
 std::optional<std::int64_t> whole(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -96,6 +112,26 @@ std::uint64_t parse_size(std::string_view what, std::string_view text, std::uint
     refuse(what, text, fmt::format("it must be from {} to {}", size_text(least), size_text(most)));
   }
   return static_cast<std::uint64_t>(bytes);
+}
+
+std::chrono::milliseconds parse_time(std::string_view what, std::string_view text,
+                                     std::chrono::milliseconds least,
+                                     std::chrono::milliseconds most) {
+  constexpr std::string_view kRight = "write a time such as 200ms, 1.5s, 30m, 12h or 7d";
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  const auto found = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
+                                  [&](const TimeUnit& known) { return known.name == unit; });
+  if (error != std::errc{} || found == kTimeUnits.end() || !std::isfinite(number))
+    refuse(what, text, std::string(kRight));
+  const double milliseconds = number * found->milliseconds;
+  if (milliseconds < static_cast<double>(least.count()) ||
+      milliseconds > static_cast<double>(most.count())) {
+    refuse(what, text,
+           fmt::format("it must be from {} to {}; {}", time_text(least), time_text(most), kRight));
+  }
+  return std::chrono::milliseconds(std::llround(milliseconds));
 }
 
 TokenSpan parse_tokens(std::string_view what, std::string_view text) {

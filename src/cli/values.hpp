@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -16,6 +17,11 @@ namespace graphtap::cli {
 /// "4096", "64KiB", "1.5 GiB", "8MB"; units are case-blind, "K" alone means KiB.
 [[nodiscard]] std::uint64_t parse_size(std::string_view what, std::string_view text,
                                        std::uint64_t least, std::uint64_t most);
+
+/// "200ms", "1.5s", "30m", "12h", "7d"; the unit must be there.
+[[nodiscard]] std::chrono::milliseconds parse_time(std::string_view what, std::string_view text,
+                                                   std::chrono::milliseconds least,
+                                                   std::chrono::milliseconds most);
 
 /// Tokens as a person writes them, both ends included: "7", "10-20", "10-" (to the last).
 struct TokenSpan {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -26,6 +27,17 @@ int FileOps::rename(const std::filesystem::path& from, const std::filesystem::pa
   return ::rename(from.c_str(), to.c_str());
 }
 int FileOps::unlink(const std::filesystem::path& path) { return ::unlink(path.c_str()); }
+int FileOps::lock(int fd) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(fd, F_OFD_SETLK, &whole);
+}
+std::int64_t FileOps::free_bytes(const std::filesystem::path& path) {
+  struct statvfs info {};
+  if (::statvfs(path.c_str(), &info) != 0) return -1;
+  return static_cast<std::int64_t>(info.f_bavail * info.f_frsize);
+}
 
 FileOps& FileOps::posix() {
   static FileOps ops;

@@ -2,6 +2,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -23,6 +24,10 @@ class FileOps {
   virtual int make_directory(const std::filesystem::path& path);
   virtual int rename(const std::filesystem::path& from, const std::filesystem::path& to);
   virtual int unlink(const std::filesystem::path& path);
+  /// An exclusive open-file-description lock on the whole file, or EAGAIN.
+  virtual int lock(int fd);
+  /// Bytes that an ordinary user may still write to this file system; -1 and errno.
+  virtual std::int64_t free_bytes(const std::filesystem::path& path);
 
   [[nodiscard]] static FileOps& posix();
 };

@@ -215,7 +215,29 @@ Status Index::apply_rows(const IndexBatch& batch) {
   if (Status s = put_all(statements_->span, batch.ranges); !s.ok()) return s;
   if (Status s = put_all(statements_->event, batch.events); !s.ok()) return s;
   if (Status s = put_all(statements_->hook_total, batch.hook_totals); !s.ok()) return s;
-  return put_all(statements_->gap_total, batch.gap_totals);
+  if (Status s = put_all(statements_->gap_total, batch.gap_totals); !s.ok()) return s;
+  return batch.removed.empty() ? Status{} : remove(batch.removed);
+}
+
+Status Index::remove(const std::vector<std::uint64_t>& segments) {
+  const std::string these = fmt::format("segment IN ({})", fmt::join(segments, ", "));
+  for (const char* table : {"segments", "steps", "spans", "events", "hook_totals", "gap_totals"}) {
+    if (Status s = db_->run(fmt::format("DELETE FROM {} WHERE {}", table, these).c_str()); !s.ok())
+      return s;
+  }
+  // What no segment names any more, as if the index were built from those that are there. The
+  // newest run is the writer's: its first segment may be too young to have rows.
+  for (const char* sql :
+       {"DELETE FROM requests WHERE NOT EXISTS (SELECT 1 FROM spans WHERE spans.run = requests.run "
+        "AND spans.request = requests.serial) AND NOT EXISTS (SELECT 1 FROM events WHERE "
+        "events.run = requests.run AND events.request = requests.serial)",
+        "DELETE FROM hooks WHERE run NOT IN (SELECT run FROM segments) AND run < (SELECT max(run) "
+        "FROM runs)",
+        "DELETE FROM runs WHERE run NOT IN (SELECT run FROM segments) AND run < (SELECT max(run) "
+        "FROM runs)"}) {
+    if (Status s = db_->run(sql); !s.ok()) return s;
+  }
+  return {};
 }
 
 Status Index::close() {

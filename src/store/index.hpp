@@ -46,8 +46,11 @@ struct IndexBatch {
   std::vector<RequestRow> requests;
   std::vector<Row<HookTotalEntry>> hook_totals;
   std::vector<Row<GapTotalEntry>> gap_totals;
+  std::vector<std::uint64_t> removed;  ///< segments that are no longer there
 
-  [[nodiscard]] bool empty() const noexcept { return segments.empty() && runs.empty(); }
+  [[nodiscard]] bool empty() const noexcept {
+    return segments.empty() && runs.empty() && removed.empty();
+  }
   /// Everything that a segment holds.
   void add(const store::Segment& segment);
 };
@@ -74,6 +77,7 @@ class Index {
   Index(std::unique_ptr<Database> db, std::unique_ptr<Statements> statements);
   static Result<Index> prepare(Database db);
   Status apply_rows(const IndexBatch& batch);
+  Status remove(const std::vector<std::uint64_t>& segments);
   std::unique_ptr<Database> db_;  // statements point to it
   std::unique_ptr<Statements> statements_;
 

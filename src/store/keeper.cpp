@@ -32,7 +32,7 @@ bool covers(const std::vector<IndexBatch::Segment>& covered, const SegmentSet& s
 }  // namespace
 
 Keeper::Keeper(FileOps& ops, Layout layout, Id store_id, std::uint64_t first_segment,
-               const StoreOptions& options, LiveIndex& live)
+               const StoreOptions& options, LiveIndex& live, Retention& retention)
     : ops_(ops),
       layout_(std::move(layout)),
       store_id_(store_id),
@@ -40,6 +40,7 @@ Keeper::Keeper(FileOps& ops, Layout layout, Id store_id, std::uint64_t first_seg
       durability_(options.durability),
       sync_interval_(options.sync_interval),
       live_(live),
+      retention_(retention),
       thread_([this] { run(); }) {}
 
 Keeper::~Keeper() {
@@ -97,10 +98,10 @@ void Keeper::run() {
   for (;;) {
     const auto asked = [&] { return stop_ || requested_ > done_; };
     const auto awake = [&] { return asked() || dirty_; };
-    if (unsynced_.empty()) {
-      wake_.wait(lock, awake);
+    if (const auto at = due()) {
+      wake_.wait_until(lock, *at, awake);
     } else {
-      wake_.wait_until(lock, first_unsynced_ + sync_interval_, awake);
+      wake_.wait(lock, awake);
     }
     if (dirty_ && !asked()) wake_.wait_for(lock, std::min(kBatch, sync_interval_), asked);
     const bool stopping = stop_;
@@ -130,8 +131,26 @@ void Keeper::give_up_index() {
   remove_index(layout_.index());
 }
 
+std::optional<Keeper::Clock::time_point> Keeper::due() const {
+  std::optional<Clock::time_point> at = retention_.due();
+  if (!unsynced_.empty()) {
+    const auto sync = first_unsynced_ + sync_interval_;
+    at = at ? std::min(*at, sync) : sync;
+  }
+  return at;
+}
+
+void Keeper::retire_segments() {
+  const Retention::Removal removal = retention_.enforce(live_.segment_bytes(), Clock::now());
+  live_.forget(removal.segments);
+  if (removal.status.ok()) return;
+  const std::lock_guard lock(mutex_);
+  error_ = removal.status;
+}
+
 void Keeper::work(bool force) {
   try {
+    retire_segments();
     update_index(force);
   } catch (const std::exception&) {
     give_up_index();
@@ -158,6 +177,7 @@ void Keeper::prepare_index() {
   index = Index::create(layout_.index(), store_id_);
   if (!index.ok()) return;
   index_.emplace(std::move(index).value());
+  if (older.all().empty()) return;  // ready at once: a flush can wait for it
   set_stage(Stage::building);
   if (!index_segments(*index_, older).ok()) give_up_index();
 }

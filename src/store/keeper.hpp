@@ -14,18 +14,19 @@
 #include "store/index.hpp"
 #include "store/layout.hpp"
 #include "store/live_index.hpp"
+#include "store/retention.hpp"
 #include "store/segment_set.hpp"
 
 namespace graphtap::store {
 
-/// The writer's second thread: brings index.sqlite up to date in batches and, for
-/// Durability::power, syncs what was written within the stated interval, so that neither makes a
-/// write wait.
+/// The writer's second thread: brings index.sqlite up to date in batches, removes segments beyond
+/// the store's limits and, for Durability::power, syncs what was written within the stated
+/// interval, so that none of it makes a write wait.
 class Keeper {
  public:
   /// `first_segment`: the run's first; older ones may have to be indexed first.
   Keeper(FileOps& ops, Layout layout, Id store_id, std::uint64_t first_segment,
-         const StoreOptions& options, LiveIndex& live);
+         const StoreOptions& options, LiveIndex& live, Retention& retention);
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
@@ -36,7 +37,7 @@ class Keeper {
   /// the index of an older part of the store is still being built. Errors: io_error, exhausted (of
   /// a sync).
   Status flush();
-  /// What went wrong with syncing since the last call.
+  /// What went wrong with syncing and removing since the last call.
   [[nodiscard]] Status take_error();
   /// The last batch and sync; closes the index. Errors: as flush(). Idempotent.
   Status stop();
@@ -54,7 +55,10 @@ class Keeper {
   void give_up_index();
   void set_stage(Stage stage);
   void update_index(bool force);
+  void retire_segments();
   void sync_files();
+  /// When there is something to do though nothing is written. mutex_ must be held.
+  [[nodiscard]] std::optional<Clock::time_point> due() const;
 
   FileOps& ops_;
   const Layout layout_;
@@ -63,6 +67,7 @@ class Keeper {
   const Durability durability_;
   const std::chrono::milliseconds sync_interval_;
   LiveIndex& live_;
+  Retention& retention_;
 
   std::optional<Index> index_;  // the thread's own
   Clock::time_point totals_due_{};

@@ -47,6 +47,16 @@ IndexBatch LiveIndex::take(bool totals) {
   return std::exchange(pending_, {});
 }
 
+void LiveIndex::forget(const std::vector<std::uint64_t>& segments) {
+  const std::lock_guard lock(mutex_);
+  pending_.removed.insert(pending_.removed.end(), segments.begin(), segments.end());
+}
+
+std::uint64_t LiveIndex::segment_bytes() {
+  const std::lock_guard lock(mutex_);
+  return number_ != 0 ? size_ : 0;
+}
+
 void LiveIndex::collect(bool totals, bool closed) {
   const std::uint32_t run = run_->number;
   const auto& frames = directory_.frames();

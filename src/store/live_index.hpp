@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "graphtap/store_records.hpp"
 #include "store/directory.hpp"
@@ -36,6 +37,10 @@ class LiveIndex {
   /// Moves the new rows out. Totals of the segment being written only if asked for: they change
   /// every time.
   [[nodiscard]] IndexBatch take(bool totals);
+  /// These segments were removed: take() says so.
+  void forget(const std::vector<std::uint64_t>& segments);
+  /// Bytes of the segment being written.
+  [[nodiscard]] std::uint64_t segment_bytes();
 
  private:
   void collect(bool totals, bool closed);

@@ -18,13 +18,6 @@ namespace {
 
 constexpr std::size_t kTextBytes = 256;  // fixed, so that the file is never shortened
 
-struct flock whole_file(short type) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  return lock;
-}
-
 std::string read_text(int fd) {
   std::array<char, kTextBytes> text{};
   const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
@@ -50,8 +43,7 @@ Result<WriterLock> WriterLock::take(FileOps& ops, const Layout& layout) {
   const int fd = ops.open(layout.lock(), O_RDWR | O_CREAT, 0666);
   if (fd < 0) return system_error(errno, "the store cannot be written: opening", layout.lock());
   auto file = std::make_unique<File>(ops, fd);
-  struct flock lock = whole_file(F_WRLCK);
-  if (::fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+  if (ops.lock(fd) != 0) {
     if (errno == EAGAIN || errno == EACCES) {
       return Status(
           Code::unavailable,
@@ -60,7 +52,11 @@ Result<WriterLock> WriterLock::take(FileOps& ops, const Layout& layout) {
     }
     return Status(
         Code::unavailable,
-        system_error(errno, "this file system gives no locks; locking", layout.lock()).message());
+        system_error(errno,
+                     "this file system gives no locks, without which two writers could meet in one "
+                     "store (a network file system may need its lock service); locking",
+                     layout.lock())
+            .message());
   }
   std::string text = own_text();
   iovec part{text.data(), text.size()};
@@ -74,7 +70,9 @@ std::optional<std::string> WriterLock::holder(const Layout& layout) {
   const int fd = ::open(layout.lock().c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
   const File file(FileOps::posix(), fd);
-  struct flock lock = whole_file(F_RDLCK);
+  struct flock lock {};
+  lock.l_type = F_RDLCK;
+  lock.l_whence = SEEK_SET;
   if (::fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return std::nullopt;
   return read_text(fd);
 }

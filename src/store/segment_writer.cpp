@@ -24,7 +24,13 @@ Result<std::unique_ptr<SegmentWriter>> SegmentWriter::create(FileOps& ops, const
                                                              std::uint64_t number) {
   const std::filesystem::path path = layout.segment(number);
   const int fd = ops.open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
-  if (fd < 0) return system_error(errno, "creating", path);
+  if (fd < 0) {
+    const int error = errno;
+    const Status status = system_error(error, "creating", path);
+    // "Exhausted" means the disk to those who would make room on it.
+    const bool descriptors = error == EMFILE || error == ENFILE;
+    return descriptors ? Status(Code::io_error, status.message()) : status;
+  }
   std::unique_ptr<SegmentWriter> writer(
       new SegmentWriter(std::make_shared<File>(ops, fd), path, number));
   SegmentHead head{};

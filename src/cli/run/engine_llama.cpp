@@ -100,10 +100,8 @@ void LlamaRun::start() {
   totals_ = std::make_shared<TotalsSink>(table);
   sinks.push_back(totals_);
   if (options_.store) {
-    StoreOptions store;
-    store.run_name = options_.name;
     store_ = std::make_shared<WatchedSink>(
-        open_store_sink(*options_.store, table, store).value_or_throw());
+        open_store_sink(*options_.store, table, options_.store_options).value_or_throw());
     sinks.push_back(store_);
     result_.store = options_.store->string();
   }

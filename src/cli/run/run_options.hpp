@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graphtap/options.hpp"
+#include "graphtap/store_sink.hpp"
 
 namespace graphtap::cli {
 
@@ -25,6 +26,7 @@ struct RunOptions {
   std::optional<std::string> hooks;
   std::vector<std::string> at;
   std::optional<std::filesystem::path> store;  ///< none: what is captured is counted and dropped
+  StoreOptions store_options;                  ///< how it is written
   std::string name;                            ///< of the run
   std::filesystem::path control;               ///< socket for `graphtap ctl`; empty: none
   bool transcript = true;

@@ -47,6 +47,22 @@ TEST(Values, E_SizesTakeUnitsAndRefuseTheRest) {
             std::string::npos);
 }
 
+TEST(Values, E_TimesHaveAUnit) {
+  using std::chrono::milliseconds;
+  const auto time = [](const char* text) {
+    return parse_time("--retain-age", text, milliseconds(1), std::chrono::hours(24 * 365));
+  };
+  EXPECT_EQ(time("200ms"), milliseconds(200));
+  EXPECT_EQ(time("1.5s"), milliseconds(1500));
+  EXPECT_EQ(time("30m"), std::chrono::minutes(30));
+  EXPECT_EQ(time("12h"), std::chrono::hours(12));
+  EXPECT_EQ(time("7d"), std::chrono::hours(7 * 24));
+  for (const char* bad : {"", "7", "d", "-1s", "1w", "1 s", "1S", "0ms", "400d", "nans", "1e300d"})
+    EXPECT_NE(refusal([&] { (void)time(bad); }), "") << bad;
+  EXPECT_NE(refusal([&] { (void)time("400d"); }).find("from 1ms to 365d"), std::string::npos)
+      << refusal([&] { (void)time("400d"); });
+}
+
 TEST(Values, E_TokenRangesIncludeBothEnds) {
   const auto span = [](const char* text) { return parse_tokens("--tokens", text); };
   EXPECT_EQ(span("7").begin, 7);

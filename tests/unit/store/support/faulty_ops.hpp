@@ -44,9 +44,13 @@ class FaultyOps final : public store::FileOps {
     sync_only_ = true;
     fail_always(Fault::refused, error);
   }
+  /// Calls to unlink fail until heal().
+  void fail_unlinks(int error) { unlink_error_ = error; }
+  void fail_locks(int error) { lock_error_ = error; }
   void heal() {
     rule_ = nullptr;
     sync_only_ = writes_only_ = false;
+    unlink_error_ = lock_error_ = 0;
   }
   /// Writes hand over at most this many bytes each.
   void short_writes(std::size_t most) { most_ = most; }
@@ -84,7 +88,16 @@ class FaultyOps final : public store::FileOps {
   int rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
     return change([&] { return FileOps::rename(from, to); }, [](int) {});
   }
+  int lock(int fd) override {
+    if (lock_error_ == 0) return FileOps::lock(fd);
+    errno = lock_error_;
+    return -1;
+  }
   int unlink(const std::filesystem::path& path) override {
+    if (unlink_error_ != 0) {
+      errno = unlink_error_;
+      return -1;
+    }
     return change([&] { return FileOps::unlink(path); }, [](int) {});
   }
 
@@ -124,6 +137,8 @@ class FaultyOps final : public store::FileOps {
   int error_ = EIO;
   bool sync_only_ = false;
   bool writes_only_ = false;
+  std::atomic<int> unlink_error_{0};
+  std::atomic<int> lock_error_{0};
   std::size_t most_ = static_cast<std::size_t>(-1);
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> syncs_{0};
