@@ -13,6 +13,12 @@
 
 namespace graphtap {
 
+/// Parallel ranks of the process that captured. What is left out means "any".
+struct RankFilter {
+  std::optional<std::int32_t> tensor{}, pipeline{}, data{}, expert{};
+  [[nodiscard]] bool matches(const Ranks& ranks) const noexcept;
+};
+
 /// Which rows to read. Everything left out means "any"; all conditions must hold.
 struct Query {
   std::optional<std::uint32_t> run{};     ///< RunInfo::number
@@ -25,6 +31,7 @@ struct Query {
   std::int64_t begin = 0;  ///< tokens [begin, end) of the request
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
   bool skip_rejected = false;  ///< leave out rows of tokens that were not accepted
+  RankFilter ranks{};          ///< steps of these ranks only
 };
 
 /// One hook of one request, as one buffer.
@@ -36,6 +43,7 @@ struct GatherQuery {
   std::uint16_t ordinal = 0;
   std::int64_t begin = 0;
   std::int64_t end = -1;  ///< -1: to the last token stored
+  RankFilter ranks{};
 };
 
 /// Tokens of a gather that have no row, and why.
@@ -65,9 +73,22 @@ struct Gathered {
   std::vector<MissingTokens> missing;  ///< rising, disjoint
   std::uint64_t duplicates = 0;        ///< rows passed over: a later step computed the token again
   std::uint64_t rejected = 0;          ///< rows passed over: drafts that were not accepted
+  /// Tensor-parallel ranks that the rows came from, rising. Several: of a sharded hook the parts of
+  /// a row are joined along its first dimension, of any other the lowest rank's row is taken.
+  std::vector<std::int32_t> tensor_ranks;
+  bool sharded = false;         ///< the hook is split over tensor-parallel ranks
+  std::int64_t joined_dim = 0;  ///< of joined rows: the size of the first dimension of a row
 
   [[nodiscard]] std::vector<std::int64_t> shape() const;  ///< {tokens, row shape…}
 };
+
+/// Joins what the ranks of a tensor-parallel model captured of one hook and request, each gathered
+/// from the store of its rank: rows of sharded hooks (Catalogue: `sharded`) along their first
+/// dimension in order of rank, of others the lowest rank's. A token counts as there if every part
+/// of its row is. Token ranges may differ; the result covers them all.
+/// Errors: invalid_argument (nothing to join; other hooks or dtypes; a rank twice), not_found (a
+/// rank of the group is not among them), unsupported (the first dimension is the per-step one).
+[[nodiscard]] Result<Gathered> merge_shards(std::vector<Gathered> shards);
 
 struct RequestFilter {
   std::optional<std::uint32_t> run{};
@@ -143,7 +164,8 @@ class StoreReader {
   [[nodiscard]] Result<StepCursor> steps(const Query& query = {}) const;
   /// A token range of one request and hook as one buffer: of a token computed twice the later one,
   /// of tokens that were not accepted none. Errors: as read(); invalid_argument if two requests
-  /// match (both are named); unsupported if rows differ in width.
+  /// match (both are named); unsupported if rows differ in width. Rows of several tensor-parallel
+  /// ranks are joined as by merge_shards().
   [[nodiscard]] Result<Gathered> gather(const GatherQuery& query) const;
 
   /// Damage met so far, at opening and by cursors.

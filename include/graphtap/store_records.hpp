@@ -25,6 +25,7 @@ struct RunInfo {
   std::string graphtap_version;  ///< of the writer
   std::uint16_t format_major = 0, format_minor = 0;
   Ranks ranks;              ///< of the writing process
+  Ranks world;              ///< sizes of the parallel groups; 0: the writer did not say
   std::vector<Hook> hooks;  ///< the hook table, by HookId
 };
 

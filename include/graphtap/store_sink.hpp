@@ -37,6 +37,7 @@ struct StoreOptions {
   std::uint64_t keep_free_bytes = 0;  ///< the disk is full, for us, when so little would be free
   std::string run_name{};             ///< shown by `ls`; default: model name and start time
   Ranks ranks{};                      ///< of this process; steps carry their own as well
+  Ranks world{};                      ///< sizes of the parallel groups; 0: not known
 };
 
 /// Opens (or creates) the store directory for writing and begins a run. One writer a store: a lock

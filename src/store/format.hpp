@@ -11,7 +11,7 @@ namespace graphtap::store {
 static_assert(std::endian::native == std::endian::little, "segments are stored little-endian");
 
 inline constexpr std::uint16_t kMajor = 1;  // a reader refuses a higher one
-inline constexpr std::uint16_t kMinor = 0;  // a reader takes a higher one: it only adds
+inline constexpr std::uint16_t kMinor = 1;  // a reader takes a higher one: it only adds
 
 inline constexpr std::uint64_t kAlign =
     16;  // of frames, of their parts, and of every record's payload

@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
+#include <map>
 #include <new>
+#include <optional>
 
 #include "base/near_match.hpp"
 #include "graphtap/store_reader.hpp"
+#include "store/gathering.hpp"
 #include "store/query.hpp"
 #include "store/store_core.hpp"
 #include "store/walk.hpp"
@@ -14,6 +15,7 @@
 namespace graphtap {
 namespace {
 
+using store::Gathering;
 using store::Piece;
 using store::RunState;
 using Why = MissingTokens::Why;
@@ -68,143 +70,67 @@ Result<const Hook*> find_hook(const RunState& run, const std::string& name) {
                             run.header.info.model, in_quotes(name), did_you_mean(name, known)));
 }
 
-/// What is known of each token while the steps are walked through.
-class Gathering {
+/// What one tensor-parallel rank has of the request.
+struct Part {
+  Gathered out;
+  std::optional<Gathering> gathering;
+};
+
+class Parts {
  public:
-  Gathering(Gathered& out, const Hook& hook) : out_(out), hook_(hook), tokens_(count()) {}
+  Parts(const Gathered& blank, const store::RequestState& request)
+      : blank_(blank), request_(request) {}
 
-  [[nodiscard]] std::size_t count() const {
-    return static_cast<std::size_t>(out_.tokens.end - out_.tokens.begin);
+  Gathering& of(std::int32_t rank) {
+    const auto [part, fresh] = parts_.try_emplace(rank);
+    if (fresh) {
+      part->second.out = blank_;
+      part->second.out.tensor_ranks = {rank};
+      Gathering& gathering = part->second.gathering.emplace(part->second.out, *blank_.hook);
+      for (const TokenRange& range : request_.not_computed) gathering.mark_not_computed(range);
+    }
+    return *part->second.gathering;
   }
 
-  Status take(const StoredRecord& record, const Piece& piece, bool readable) {
-    if (piece.rejected) {
-      out_.rejected += piece.rows;
-      mark(piece, Why::rejected, {});
-      return {};
+  Result<Gathered> finish() {
+    if (parts_.empty()) of(blank_.run->ranks.tensor);
+    std::vector<Gathered> shards;
+    for (auto& [rank, part] : parts_) {
+      if (Status s = part.gathering->finish(); !s.ok()) return s;
+      shards.push_back(std::move(part.out));
     }
-    if (!readable) {
-      mark(piece, Why::damaged, {});
-      return {};
-    }
-    if (Status s = fit(record); !s.ok()) return s;
-    const std::size_t first = place(piece.first_token);
-    std::memcpy(out_.data.data() + first * out_.row_bytes,
-                record.data.data() + piece.row * record.row_bytes, piece.rows * record.row_bytes);
-    for (std::size_t i = first; i < first + piece.rows; ++i) {
-      if (tokens_[i].there) ++out_.duplicates;
-      tokens_[i].there = true;
-    }
-    return {};
-  }
-
-  void mark(const Piece& piece, Why why, GapReason reason) {
-    const std::size_t first = place(piece.first_token);
-    for (std::size_t i = first; i < first + piece.rows; ++i) mark(tokens_[i], why, reason);
-  }
-
-  void mark_not_computed(const TokenRange& range) {
-    const std::int64_t begin = std::max(range.begin, out_.tokens.begin);
-    const std::int64_t end = std::min(range.end, out_.tokens.end);
-    for (std::int64_t token = begin; token < end; ++token)
-      mark(tokens_[place(token)], Why::not_computed, {});
-  }
-
-  void finish() {
-    for (std::size_t i = 0; i < tokens_.size(); ++i) {
-      const Token& token = tokens_[i];
-      if (token.there) continue;
-      const auto at = out_.tokens.begin + static_cast<std::int64_t>(i);
-      MissingTokens* last = out_.missing.empty() ? nullptr : &out_.missing.back();
-      if (last && last->tokens.end == at && last->why == token.why &&
-          last->reason == token.reason) {
-        ++last->tokens.end;
-      } else {
-        out_.missing.push_back({{at, at + 1}, token.why, token.reason});
-      }
-    }
+    if (shards.size() == 1) return std::move(shards.front());
+    return merge_shards(std::move(shards));
   }
 
  private:
-  struct Token {
-    bool there = false;
-    Why why = Why::not_captured;
-    GapReason reason = GapReason::not_fired;
-  };
-  [[nodiscard]] std::size_t place(std::int64_t token) const {
-    return static_cast<std::size_t>(token - out_.tokens.begin);
-  }
-  /// What says most about a token wins: damage, then a lost record, then a draft, then a cache.
-  static void mark(Token& token, Why why, GapReason reason) {
-    const auto rank = [](Why w) {
-      switch (w) {
-        case Why::damaged:
-          return 4;
-        case Why::gap:
-          return 3;
-        case Why::rejected:
-          return 2;
-        case Why::not_computed:
-          return 1;
-        default:
-          return 0;
-      }
-    };
-    if (rank(why) < rank(token.why)) return;
-    token.why = why;
-    token.reason = why == Why::gap ? reason : GapReason::not_fired;
-  }
-  Status fit(const StoredRecord& record) {
-    if (out_.row_bytes == 0) {
-      if (count() > 0 && record.row_bytes > std::numeric_limits<std::uint64_t>::max() / count()) {
-        return {Code::exhausted, "the range does not fit into memory"};
-      }
-      out_.row_bytes = record.row_bytes;
-      out_.columns = record.columns;
-      out_.data.resize(count() * record.row_bytes);
-      return {};
-    }
-    if (out_.row_bytes == record.row_bytes) return {};
-    return {Code::unsupported,
-            fmt::format("rows of {} differ in width ({} and {} bytes): read them record by record",
-                        hook_.name, out_.row_bytes, record.row_bytes)};
-  }
-  Gathered& out_;
-  const Hook& hook_;
-  std::vector<Token> tokens_;
+  const Gathered& blank_;
+  const store::RequestState& request_;
+  std::map<std::int32_t, Part> parts_;  // by rank; addresses stay
 };
 
-Status gather_into(Gathered& out, FrameWalk& walk, const Target& target) {
-  Gathering gathering(out, *out.hook);
-  for (const TokenRange& range : target.request->not_computed) gathering.mark_not_computed(range);
+Result<Gathered> gather_all(const Gathered& blank, FrameWalk& walk, const Target& target) {
+  Parts parts(blank, *target.request);
   std::vector<Piece> pieces;
   while (walk.next_step()) {
     const StepView& step = walk.step();
+    const std::int32_t rank = step.info.ranks.tensor;
     for (const StoredGap& gap : step.gaps) {
       if (!walk.wants(*gap.hook, gap.ordinal)) continue;
       pieces.clear();
       for (const StoredSlice& slice : gap.slices) walk.pieces(slice, pieces);
-      for (const Piece& piece : pieces) gathering.mark(piece, Why::gap, gap.reason);
+      for (const Piece& piece : pieces) parts.of(rank).mark(piece, Why::gap, gap.reason);
     }
     for (std::size_t i = 0; i < step.records.size(); ++i) {
       const StoredRecord& record = step.records[i];
       if (!walk.wants(*record.hook, record.ordinal)) continue;
       walk.pieces(record, pieces);
       for (const Piece& piece : pieces) {
-        if (Status s = gathering.take(record, piece, walk.payload_ok(i)); !s.ok()) return s;
+        if (Status s = parts.of(rank).take(record, piece, walk.payload_ok(i)); !s.ok()) return s;
       }
     }
   }
-  if (out.row_bytes == 0) {
-    // Nothing is there: the rows it would have had, where that is known without a step.
-    out.row_bytes = out.hook->row_bytes();
-    if (gathering.count() > 0 && out.row_bytes > (std::uint64_t{1} << 62) / gathering.count()) {
-      return {Code::exhausted, "the range does not fit into memory"};
-    }
-    out.data.resize(gathering.count() * out.row_bytes);
-  }
-  gathering.finish();
-  return {};
+  return parts.finish();
 }
 
 }  // namespace
@@ -221,6 +147,10 @@ Result<Gathered> StoreReader::gather(const GatherQuery& query) const {
   out.run = &run.header.info;
   out.hook = hook.value();
   out.request = target.value().serial;
+  if (run.header.table) {
+    const HookType* type = run.header.table->catalogue().find(out.hook->type);
+    out.sharded = type && type->sharded;
+  }
   out.tokens = {std::max<std::int64_t>(query.begin, 0), query.end};
   if (query.end < 0) {
     out.tokens.end = out.tokens.begin;
@@ -240,9 +170,10 @@ Result<Gathered> StoreReader::gather(const GatherQuery& query) const {
   filter.hooks[out.hook->id] = true;
   resolved.ordinal = query.ordinal;
   resolved.tokens = out.tokens;
+  resolved.ranks = query.ranks;
   FrameWalk walk(*core_, std::move(resolved));
   try {
-    if (Status s = gather_into(out, walk, target.value()); !s.ok()) return s;
+    return gather_all(out, walk, target.value());
   } catch (const std::bad_alloc&) {
     return Status(Code::exhausted, fmt::format("tokens [{}, {}) of {} do not fit into memory",
                                                out.tokens.begin, out.tokens.end, out.hook->name));
@@ -250,7 +181,6 @@ Result<Gathered> StoreReader::gather(const GatherQuery& query) const {
     return Status(Code::exhausted, fmt::format("tokens [{}, {}) of {} do not fit into memory",
                                                out.tokens.begin, out.tokens.end, out.hook->name));
   }
-  return out;
 }
 
 }  // namespace graphtap

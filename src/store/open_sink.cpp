@@ -88,6 +88,7 @@ Result<std::shared_ptr<Sink>> open_sink(FileOps& ops, const std::filesystem::pat
   run.format_major = kMajor;
   run.format_minor = kMinor;
   run.ranks = options.ranks;
+  run.world = options.world;
   run.hooks = table.hooks();
   const std::uint64_t next = segments.value().empty() ? 1 : segments.value().back() + 1;
   auto sink = std::make_shared<StoreSink>(ops, layout, std::move(lock).value(), identity,

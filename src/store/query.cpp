@@ -117,6 +117,7 @@ Result<ResolvedQuery> resolve(const StoreCore& core, const Query& query) {
   resolved.ordinal = query.ordinal;
   resolved.tokens = {query.begin, query.end};
   resolved.skip_rejected = query.skip_rejected;
+  resolved.ranks = query.ranks;
   if (query.begin > query.end) {
     return wrong(
         fmt::format("tokens [{}, {}): the end comes before the beginning", query.begin, query.end));

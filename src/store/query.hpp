@@ -24,6 +24,7 @@ struct ResolvedQuery {
   std::optional<std::uint16_t> ordinal;
   TokenRange tokens;
   bool skip_rejected = false;
+  RankFilter ranks;
 
   [[nodiscard]] bool all_tokens() const noexcept;
   [[nodiscard]] bool wants(const RunFilter& run, std::uint64_t request) const;

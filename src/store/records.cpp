@@ -17,7 +17,17 @@ std::vector<std::int64_t> with_rows(std::int64_t rows, const Hook& hook, std::in
 std::vector<std::int64_t> RecordView::shape() const { return with_rows(rows, *hook, columns); }
 
 std::vector<std::int64_t> Gathered::shape() const {
-  return with_rows(tokens.end - tokens.begin, *hook, columns);
+  std::vector<std::int64_t> shape = with_rows(tokens.end - tokens.begin, *hook, columns);
+  if (joined_dim > 0) shape[1] = joined_dim;
+  return shape;
+}
+
+bool RankFilter::matches(const Ranks& ranks) const noexcept {
+  const auto fits = [](const std::optional<std::int32_t>& wanted, std::int32_t rank) {
+    return !wanted || *wanted == rank;
+  };
+  return fits(tensor, ranks.tensor) && fits(pipeline, ranks.pipeline) && fits(data, ranks.data) &&
+         fits(expert, ranks.expert);
 }
 
 std::uint64_t HookTotals::missing() const noexcept {

@@ -114,6 +114,21 @@ Hook read_hook(const Json& json, std::size_t id) {
   return hook;
 }
 
+Json ranks_json(const Ranks& ranks) {
+  return {{"tensor", ranks.tensor},
+          {"pipeline", ranks.pipeline},
+          {"data", ranks.data},
+          {"expert", ranks.expert}};
+}
+
+Ranks read_ranks(const Fields& fields) {
+  const auto rank = [&](const char* key) {
+    return static_cast<std::int32_t>(fields.number(key, std::numeric_limits<std::int32_t>::min(),
+                                                   std::numeric_limits<std::int32_t>::max()));
+  };
+  return {rank("tensor"), rank("pipeline"), rank("data"), rank("expert")};
+}
+
 /// Rebuilds the table that the names of selections are looked up in. A shipped type is taken as
 /// this version ships it: the records' shapes come from the stored hooks, never from here.
 void rebuild_table(const Json& types, RunHeader& header) {
@@ -158,11 +173,8 @@ std::string run_json(const RunInfo& info, const HookTable& table) {
               {"started_unix_ns", info.started_unix_ns},
               {"graphtap", info.graphtap_version},
               {"format", {info.format_major, info.format_minor}},
-              {"ranks",
-               {{"tensor", info.ranks.tensor},
-                {"pipeline", info.ranks.pipeline},
-                {"data", info.ranks.data},
-                {"expert", info.ranks.expert}}},
+              {"ranks", ranks_json(info.ranks)},
+              {"world", ranks_json(info.world)},
               {"types", std::move(types)},
               {"hooks", std::move(hooks)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -185,12 +197,9 @@ Result<RunHeader> parse_run_json(std::string_view text) {
     if (version.size() != 2) run.fail("field \"format\" is not two numbers");
     info.format_major = static_cast<std::uint16_t>(version[0]);
     info.format_minor = static_cast<std::uint16_t>(version[1]);
-    const Fields ranks(run.at("ranks"), "the run header's ranks");
-    const auto rank = [&](const char* key) {
-      return static_cast<std::int32_t>(ranks.number(key, std::numeric_limits<std::int32_t>::min(),
-                                                    std::numeric_limits<std::int32_t>::max()));
-    };
-    info.ranks = {rank("tensor"), rank("pipeline"), rank("data"), rank("expert")};
+    info.ranks = read_ranks(Fields(run.at("ranks"), "the run header's ranks"));
+    if (run.has("world"))  // since 1.1
+      info.world = read_ranks(Fields(run.at("world"), "the run header's world"));
     const Json& hooks = run.at("hooks");
     if (!hooks.is_array() || hooks.size() > 0xffff)
       run.fail("field \"hooks\" is not a list of hooks");

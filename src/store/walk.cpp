@@ -62,6 +62,7 @@ bool FrameWalk::next_step() {
       filter_ = work.filter;
       segment_ = work.segment;
       if (decoder_.decode(filter_->run->header.info, *segment_, entry, why)) {
+        if (!query_.ranks.matches(decoder_.step().info.ranks)) continue;
         checked_.assign(decoder_.step().records.size(), -1);
         return true;
       }
