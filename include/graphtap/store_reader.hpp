@@ -155,6 +155,10 @@ class StoreReader {
   /// One entry for each hook of the run, by HookId. Errors: not_found.
   [[nodiscard]] Result<std::vector<HookTotals>> totals(std::uint32_t run) const;
 
+  /// What a look at every step brings out about rows and their owners, run by run. Reads the
+  /// descriptions of all steps, no payloads.
+  [[nodiscard]] std::vector<RunAccount> accounts() const;
+
   /// Rows, one view for each (record, request, flags). Errors: invalid_argument (the selection, or
   /// a hook no run of the store has), not_found (a run or request that is not there; near matches
   /// are named).

@@ -153,6 +153,35 @@ struct HookTotals {
   [[nodiscard]] std::uint64_t shed() const noexcept;
 };
 
+/// What there is to know about a request's rows besides that they are there.
+struct RequestAccount {
+  std::uint64_t serial = 0;
+  std::string id;
+  std::uint64_t rows = 0;              ///< in all hooks
+  std::uint64_t recomputed_rows = 0;   ///< computed again after a preemption: a reader takes these
+  std::uint64_t speculative_rows = 0;  ///< drafts, of which
+  std::uint64_t rejected_rows = 0;     ///< were not accepted
+  std::uint64_t not_computed_tokens = 0;          ///< from a prefix cache: no rows exist
+  std::array<std::uint64_t, kGapReasons> gaps{};  ///< records with rows of it that are not there
+
+  [[nodiscard]] bool plain() const noexcept;  ///< nothing but rows
+};
+
+/// The same of a run.
+struct RunAccount {
+  const RunInfo* run = nullptr;
+  std::vector<Ranks> ranks;                ///< of its steps, rising
+  std::uint64_t unattributed_rows = 0;     ///< of no request: their owner is not known
+  std::uint64_t unattributed_records = 0;  ///< that have such rows
+  std::uint64_t short_records = 0;         ///< with fewer rows than were planned (chunked)
+  std::uint64_t gaps_of_no_request = 0;    ///< records whose rows no request had claimed
+  std::vector<RequestAccount> requests;    ///< by serial
+
+  /// Tensor-parallel ranks of its group that are not in this store; empty if the group's size is
+  /// not known.
+  [[nodiscard]] std::vector<std::int32_t> absent_tensor_ranks() const;
+};
+
 struct RunSummary {
   enum class State : std::uint8_t {
     open,         ///< its writer is at work

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -51,7 +52,25 @@ std::string head_text(const StoreSummary& store) {
       store.writer.empty() ? "nobody is writing" : "being written by " + store.writer);
 }
 
+/// "tensor 1 of 4, pipeline 0 of 2"; empty for a run of one process.
+std::string ranks_text(const RunInfo& run) {
+  std::string text;
+  const auto group = [&](std::string_view name, std::int32_t rank, std::int32_t size) {
+    if (rank == 0 && size <= 1) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, rank);
+    if (size > 0) text += fmt::format(" of {}", size);
+  };
+  group("tensor", run.ranks.tensor, run.world.tensor);
+  group("pipeline", run.ranks.pipeline, run.world.pipeline);
+  group("data", run.ranks.data, run.world.data);
+  group("expert", run.ranks.expert, run.world.expert);
+  return text;
+}
+
 std::string runs_text(const StoreSummary& store) {
+  const bool ranked = std::any_of(store.runs.begin(), store.runs.end(), [](const RunSummary& run) {
+    return !ranks_text(*run.run).empty();
+  });
   TextTable table({{"run", true},
                    {"name"},
                    {"model"},
@@ -62,13 +81,14 @@ std::string runs_text(const StoreSummary& store) {
                    {"records", true},
                    {"bytes", true},
                    {"missing", true},
-                   {"shed", true}});
+                   {"shed", true},
+                   {ranked ? "rank" : ""}});
   for (const RunSummary& run : store.runs) {
     table.add({std::to_string(run.run->number), one_line(run.run->name, 40),
                one_line(run.run->model, 30), utc_time(run.run->started_unix_ns),
                to_string(run.state), with_commas(run.steps), with_commas(run.requests),
                with_commas(run.records), human_bytes(run.payload_bytes), with_commas(run.missing),
-               with_commas(run.shed)});
+               with_commas(run.shed), ranks_text(*run.run)});
   }
   return table.text();
 }
@@ -99,6 +119,13 @@ std::string run_text(const RunListing& listing) {
   return text + totals_text(listing.totals, 2);
 }
 
+Json ranks_json(const Ranks& ranks) {
+  return {{"tensor", ranks.tensor},
+          {"pipeline", ranks.pipeline},
+          {"data", ranks.data},
+          {"expert", ranks.expert}};
+}
+
 Json to_json(const StoreSummary& store, const std::vector<RunListing>& listings) {
   Json runs = Json::array();
   const auto pairs = [](const std::vector<TokenRange>& all) {
@@ -125,6 +152,8 @@ Json to_json(const StoreSummary& store, const std::vector<RunListing>& listings)
                     {"id", run.run->id},
                     {"name", one_line(run.run->name)},
                     {"model", one_line(run.run->model)},
+                    {"ranks", ranks_json(run.run->ranks)},
+                    {"world", ranks_json(run.run->world)},
                     {"started_unix_ns", run.run->started_unix_ns},
                     {"state", to_string(run.state)},
                     {"steps", run.steps},

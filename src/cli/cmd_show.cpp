@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 struct Options {
   std::string store;
-  std::optional<std::string> run, request, serial, tokens;
+  std::optional<std::string> run, request, serial, tokens, ranks;
   std::string hooks, values = "4", limit = "100";
   bool json = false;
 };
@@ -46,6 +46,7 @@ Query make_query(const Options& options) {
     query.begin = span.begin;
     query.end = span.end;
   }
+  if (options.ranks) query.ranks = parse_ranks("--ranks", *options.ranks);
   return query;
 }
 
@@ -195,6 +196,7 @@ Action setup_show(CLI::App& app) {
   add_text(app, "--hooks", options->hooks, "SELECTION", "of these hooks and layers (default: all)");
   add_text(app, "--tokens", options->tokens, "A-B",
            "tokens A to B, both included; A- for all from A on");
+  add_text(app, "--ranks", options->ranks, "RANKS", "captured by these ranks, e.g. tensor=1");
   add_text(app, "--values", options->values, "N", "print the first N values of each row");
   add_text(app, "--limit", options->limit, "N", "print at most N rows");
   add_flag(app, "--json", options->json, "print one JSON document");

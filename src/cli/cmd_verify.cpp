@@ -26,7 +26,8 @@ wanted is missing. Warnings alone do not fail: nothing stored is lost by them.
 Examples:
   graphtap verify store                  heads, footers, order, slices, the index
   graphtap verify store --deep           also every payload's checksum
-  graphtap verify store --explain        what each finding and each gap means
+  graphtap verify store --explain        what each finding and gap means; drafts, recomputed and
+                                         unattributed rows, parts of a tensor-parallel model
   graphtap verify store --complete       fail on gaps, unfinished requests and interrupted runs too)";
 
 /// What is missing, as far as the store itself says so.
@@ -71,7 +72,73 @@ std::string_view explain(Severity severity) noexcept {
   return "";
 }
 
-std::string text(const Options& options, const VerifyReport& report, const Incomplete& incomplete) {
+constexpr std::size_t kMostRequests = 20;  // of a run, explained one by one
+
+std::string ranks_text(const std::vector<std::int32_t>& ranks) {
+  return ranges(std::vector<int>(ranks.begin(), ranks.end()));
+}
+
+/// What is not plain about a request's rows, as clauses.
+std::string explain(const RequestAccount& request) {
+  std::vector<std::string> clauses;
+  const auto clause = [&](std::uint64_t count, std::string_view noun, std::string_view what) {
+    if (count > 0) clauses.push_back(fmt::format("{} {}", counted(count, noun), what));
+  };
+  clause(request.recomputed_rows, "row", "computed again (reading a range takes the later ones)");
+  clause(request.speculative_rows, "draft row", "of which");
+  if (request.speculative_rows > 0)
+    clauses.back() += fmt::format(" {} not accepted", with_commas(request.rejected_rows));
+  else
+    clause(request.rejected_rows, "row", "that were not accepted");
+  clause(request.not_computed_tokens, "token", "from a prefix cache (no rows exist)");
+  for (std::size_t i = 0; i < request.gaps.size(); ++i)
+    clause(request.gaps[i], "record",
+           fmt::format("missing ({})", to_string(static_cast<GapReason>(i))));
+  return fmt::format("{}", fmt::join(clauses, ", "));
+}
+
+std::string explain(const RunAccount& run) {
+  std::string out;
+  const auto line = [&](const std::string& what) {
+    out += fmt::format("run {}: {}\n", run.run->number, what);
+  };
+  if (run.unattributed_rows > 0) {
+    line(fmt::format(
+        "{} in {} belong to no request: counts alone could not place them; show lists "
+        "them as unattributed",
+        counted(run.unattributed_rows, "row"), counted(run.unattributed_records, "record")));
+  }
+  if (run.short_records > 0) {
+    line(fmt::format("{} fewer rows than planned: the engine's counts said so (chunked)",
+                     run.short_records == 1 ? "1 record has"
+                                            : with_commas(run.short_records) + " records have"));
+  }
+  if (run.gaps_of_no_request > 0) {
+    line(fmt::format("{} missing whose rows no request had claimed",
+                     counted(run.gaps_of_no_request, "record")));
+  }
+  if (const auto absent = run.absent_tensor_ranks(); !absent.empty()) {
+    line(
+        fmt::format("of {} tensor-parallel ranks, {} {} not in this store: sharded hooks are parts "
+                    "of rows here; join them with those of the other ranks' stores",
+                    run.run->world.tensor, ranks_text(absent), absent.size() == 1 ? "is" : "are"));
+  }
+  std::size_t said = 0, more = 0;
+  for (const RequestAccount& request : run.requests) {
+    if (request.plain()) continue;
+    if (++said > kMostRequests) {
+      ++more;
+      continue;
+    }
+    line(fmt::format("request {} (serial {}): {}", one_line(request.id, 40), request.serial,
+                     explain(request)));
+  }
+  if (more > 0) line(fmt::format("{} more; --json has them all", counted(more, "request")));
+  return out;
+}
+
+std::string text(const Options& options, const VerifyReport& report, const Incomplete& incomplete,
+                 const std::vector<RunAccount>& accounts) {
   std::string out = fmt::format(
       "{}: {}, {}, {}, {}, {}, {}, {} of payload\n", options.store,
       counted(report.segments, "segment"), counted(report.runs, "run"),
@@ -106,6 +173,7 @@ std::string text(const Options& options, const VerifyReport& report, const Incom
     if (options.explain)
       out += "    what was written until then reads back; nothing else is claimed\n";
   }
+  for (const RunAccount& account : accounts) out += explain(account);
   const std::uint64_t errors = report.count(Severity::error);
   const std::uint64_t warnings = report.count(Severity::warning);
   out += errors > 0 ? fmt::format("DAMAGED: {}", counted(errors, "error")) : std::string("intact");
@@ -113,7 +181,36 @@ std::string text(const Options& options, const VerifyReport& report, const Incom
   return out + (incomplete.any() ? "; something wanted is missing (see above)\n" : ", complete\n");
 }
 
-Json to_json(const VerifyReport& report, const Incomplete& incomplete) {
+Json to_json(const RunAccount& run) {
+  Json requests = Json::array();
+  for (const RequestAccount& request : run.requests) {
+    if (request.plain()) continue;
+    Json gaps = Json::object();
+    for (std::size_t i = 0; i < request.gaps.size(); ++i) {
+      if (request.gaps[i] > 0) gaps[to_string(static_cast<GapReason>(i))] = request.gaps[i];
+    }
+    requests.push_back({{"serial", request.serial},
+                        {"id", one_line(request.id)},
+                        {"rows", request.rows},
+                        {"recomputed_rows", request.recomputed_rows},
+                        {"speculative_rows", request.speculative_rows},
+                        {"rejected_rows", request.rejected_rows},
+                        {"not_computed_tokens", request.not_computed_tokens},
+                        {"gaps", std::move(gaps)}});
+  }
+  return {{"run", run.run->number},
+          {"unattributed_rows", run.unattributed_rows},
+          {"unattributed_records", run.unattributed_records},
+          {"short_records", run.short_records},
+          {"gaps_of_no_request", run.gaps_of_no_request},
+          {"absent_tensor_ranks", run.absent_tensor_ranks()},
+          {"requests", std::move(requests)}};
+}
+
+Json to_json(const VerifyReport& report, const Incomplete& incomplete,
+             const std::vector<RunAccount>& accounts) {
+  Json runs = Json::array();
+  for (const RunAccount& account : accounts) runs.push_back(to_json(account));
   Json findings = Json::array(), gaps = Json::object();
   for (const Finding& finding : report.findings) {
     findings.push_back({{"severity", to_string(finding.severity)},
@@ -137,16 +234,22 @@ Json to_json(const VerifyReport& report, const Incomplete& incomplete) {
           {"gaps_by_reason", std::move(gaps)},
           {"unfinished_requests", incomplete.unfinished_requests},
           {"interrupted_runs", incomplete.interrupted_runs},
-          {"complete", !incomplete.any()}};
+          {"complete", !incomplete.any()},
+          {"explained", std::move(runs)}};
 }
 
 Exit verify(const Options& options, Console& console) {
   const VerifyReport report = verify_store(options.store, options.deep).value_or_throw();
-  const Incomplete incomplete = look_for_gaps(*open_store(options.store));
+  // Only the descriptions of steps are read here: what is damaged was found above.
+  const auto reader =
+      StoreReader::open(options.store, {ReadOptions::Check::never}).value_or_throw();
+  const Incomplete incomplete = look_for_gaps(*reader);
+  const std::vector<RunAccount> accounts =
+      options.explain ? reader->accounts() : std::vector<RunAccount>{};
   if (options.json) {
-    console.out << to_json(report, incomplete).dump(2) << '\n';
+    console.out << to_json(report, incomplete, accounts).dump(2) << '\n';
   } else {
-    console.out << text(options, report, incomplete);
+    console.out << text(options, report, incomplete, accounts);
   }
   const bool failed = !report.ok() || (options.complete && incomplete.any());
   return failed ? Exit::damaged : Exit::ok;

@@ -150,6 +150,33 @@ TokenSpan parse_tokens(std::string_view what, std::string_view text) {
   return span;
 }
 
+RankFilter parse_ranks(std::string_view what, std::string_view text) {
+  RankFilter filter;
+  const std::pair<std::string_view, std::optional<std::int32_t>*> groups[] = {
+      {"tensor", &filter.tensor},
+      {"pipeline", &filter.pipeline},
+      {"data", &filter.data},
+      {"expert", &filter.expert}};
+  for (std::string_view rest = text;;) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view part = rest.substr(0, comma);
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const auto group = std::find_if(std::begin(groups), std::end(groups), [&](const auto& known) {
+      return known.first == part.substr(0, equals);
+    });
+    const auto rank = whole(equals < part.size() ? part.substr(equals + 1) : std::string_view{});
+    if (group == std::end(groups) || !rank || *rank > std::numeric_limits<std::int32_t>::max() ||
+        group->second->has_value()) {
+      refuse(what, text,
+             "write ranks such as tensor=1 or tensor=0,pipeline=2 (tensor, pipeline, "
+             "data, expert)");
+    }
+    *group->second = static_cast<std::int32_t>(*rank);
+    if (comma == rest.size()) return filter;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 std::size_t parse_word(std::string_view what, std::string_view text,
                        const std::vector<std::string_view>& words) {
   const auto at = std::find(words.begin(), words.end(), text);

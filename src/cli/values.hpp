@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "graphtap/store_reader.hpp"
+
 namespace graphtap::cli {
 
 /// Readers of option values. `what` is the option as typed ("--ring"); errors are thrown as
@@ -29,6 +31,9 @@ struct TokenSpan {
   std::int64_t end = std::numeric_limits<std::int64_t>::max();  ///< one past the last
 };
 [[nodiscard]] TokenSpan parse_tokens(std::string_view what, std::string_view text);
+
+/// "tensor=1", "tensor=0,pipeline=2": ranks by the name of their group.
+[[nodiscard]] RankFilter parse_ranks(std::string_view what, std::string_view text);
 
 /// One of `words`, which the error lists.
 [[nodiscard]] std::size_t parse_word(std::string_view what, std::string_view text,

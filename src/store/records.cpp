@@ -1,6 +1,8 @@
 // The small things around the values of store_records.hpp.
 #include "graphtap/store_records.hpp"
 
+#include <algorithm>
+
 #include "graphtap/store_reader.hpp"
 
 namespace graphtap {
@@ -20,6 +22,21 @@ std::vector<std::int64_t> Gathered::shape() const {
   std::vector<std::int64_t> shape = with_rows(tokens.end - tokens.begin, *hook, columns);
   if (joined_dim > 0) shape[1] = joined_dim;
   return shape;
+}
+
+bool RequestAccount::plain() const noexcept {
+  return recomputed_rows + speculative_rows + rejected_rows + not_computed_tokens == 0 &&
+         std::all_of(gaps.begin(), gaps.end(), [](std::uint64_t count) { return count == 0; });
+}
+
+std::vector<std::int32_t> RunAccount::absent_tensor_ranks() const {
+  std::vector<std::int32_t> absent;
+  for (std::int32_t rank = 0; rank < run->world.tensor; ++rank) {
+    const bool there =
+        std::any_of(ranks.begin(), ranks.end(), [&](const Ranks& r) { return r.tensor == rank; });
+    if (!there) absent.push_back(rank);
+  }
+  return absent;
 }
 
 bool RankFilter::matches(const Ranks& ranks) const noexcept {

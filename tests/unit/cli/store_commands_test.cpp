@@ -149,6 +149,33 @@ TEST(Verify, AWholeStoreIsIntactAndSaysWhatItLacks) {
   EXPECT_EQ(call({"verify", store.path, "--complete"}).exit, Exit::damaged);
 }
 
+TEST(Verify, C2_ExplainsWhatIsNotAPlainRow) {
+  SampleStore store;
+  store.close();
+  const std::string text = call({"verify", store.path, "--explain"}).out;
+  EXPECT_NE(text.find("request alpha (serial 1): "), std::string::npos) << text;
+  EXPECT_NE(text.find("computed again"), std::string::npos) << text;
+  EXPECT_NE(text.find("not accepted"), std::string::npos) << text;
+  EXPECT_NE(text.find("request beta (serial 2): 2 tokens from a prefix cache"), std::string::npos)
+      << text;
+  EXPECT_EQ(call({"verify", store.path}).out.find("prefix cache"), std::string::npos);
+  const Json json = Json::parse(call({"verify", store.path, "--explain", "--json"}).out);
+  EXPECT_EQ(json["explained"][0]["requests"][1]["not_computed_tokens"], 2);
+}
+
+TEST(Show, B4_RanksChooseSteps) {
+  SampleStore store;
+  store.close();
+  EXPECT_EQ(call({"show", store.path, "--ranks", "tensor=0"}).exit, Exit::ok);
+  EXPECT_EQ(call({"show", store.path, "--ranks", "tensor=1"}).exit, Exit::not_found);
+  for (const char* bad : {"", "1", "tensor", "tensor=", "tensor=-1", "tensor=1,", "tensors=1",
+                          "tensor=1,tensor=2", "tensor=99999999999"}) {
+    const CommandResult result = call({"show", store.path, std::string("--ranks=") + bad});
+    EXPECT_EQ(result.exit, Exit::usage) << bad;
+    EXPECT_NE(result.err.find("tensor=0,pipeline=2"), std::string::npos) << result.err;
+  }
+}
+
 TEST(Verify, D6_DamageIsFoundAndEndsWithOne) {
   SampleStore store;
   store.close();
