@@ -49,7 +49,11 @@ IndexBatch LiveIndex::take(bool totals) {
 
 void LiveIndex::forget(const std::vector<std::uint64_t>& segments) {
   const std::lock_guard lock(mutex_);
+#ifdef GRAPHTAP_BUG_store_removed_stays_in_index
+  static_cast<void>(segments);
+#else
   pending_.removed.insert(pending_.removed.end(), segments.begin(), segments.end());
+#endif
 }
 
 std::uint64_t LiveIndex::segment_bytes() {

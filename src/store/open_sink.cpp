@@ -14,11 +14,17 @@
 namespace graphtap::store {
 namespace {
 
-Status make_directories(FileOps& ops, const std::filesystem::path& path) {
+/// `durable`: an entry that was made survives power loss when this returns.
+Status make_directories(FileOps& ops, const std::filesystem::path& path, bool durable) {
   std::filesystem::path done;
   for (const auto& part : path) {
     done /= part;
-    if (ops.make_directory(done) == 0 || errno == EEXIST) continue;
+    if (ops.make_directory(done) == 0) {
+      const auto parent = std::filesystem::absolute(done).lexically_normal().parent_path();
+      if (Status s = durable ? sync_directory(ops, parent) : Status{}; !s.ok()) return s;
+      continue;
+    }
+    if (errno == EEXIST) continue;
     const int error = errno;
     std::error_code ignored;
     // Of directories that are there, some may not even be looked into ("/" on a read-only system:
@@ -59,19 +65,25 @@ std::string default_name(const HookTable& table, std::int64_t now_ns) {
 Result<std::shared_ptr<Sink>> open_sink(FileOps& ops, const std::filesystem::path& directory,
                                         const HookTable& table, const StoreOptions& options) {
   const Layout layout{directory};
+#ifdef GRAPHTAP_BUG_store_directory_not_synced
+  const bool durable = false;
+#else
+  const bool durable = options.durability == Durability::power;
+#endif
   std::error_code error;
   const bool ours = std::filesystem::exists(layout.manifest(), error);
   if (ours) {
     if (const auto manifest = read_manifest(layout); !manifest.ok()) return manifest.status();
   } else {
     if (Status s = check_free_for_store(layout); !s.ok()) return s;
-    if (Status s = make_directories(ops, directory); !s.ok()) return s;
+    if (Status s = make_directories(ops, directory, durable); !s.ok()) return s;
   }
   Result<WriterLock> lock = WriterLock::take(ops, layout);
   if (!lock.ok()) return lock.status();
   const Result<Manifest> manifest = own_manifest(ops, layout);
   if (!manifest.ok()) return manifest.status();
-  if (Status s = make_directories(ops, layout.segments()); !s.ok()) return s;
+  if (Status s = make_directories(ops, layout.segments(), durable); !s.ok()) return s;
+  if (Status s = durable ? sync_directory(ops, directory) : Status{}; !s.ok()) return s;
   const auto segments = list_segments(layout);
   if (!segments.ok()) return segments.status();
   const Result<std::uint32_t> number = next_run(layout, segments.value());

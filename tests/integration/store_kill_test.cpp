@@ -20,14 +20,17 @@ namespace {
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define GRAPHTAP_TSAN
+#define GRAPHTAP_KILLS 50  // each takes ten times as long
+#elif __has_feature(address_sanitizer)
+#define GRAPHTAP_KILLS 100
 #endif
 #endif
-#if defined(GRAPHTAP_TSAN)
-constexpr int kKills = 50;  // each takes ten times as long
-#else
-constexpr int kKills = 200;  // of each durability
+#if defined(__SANITIZE_ADDRESS__)
+#define GRAPHTAP_KILLS 100
+#elif !defined(GRAPHTAP_KILLS)
+#define GRAPHTAP_KILLS 500
 #endif
+constexpr int kKills = GRAPHTAP_KILLS;  // of each durability
 constexpr int kKillsAStore = 10;  // runs that follow each other in one store, each of them killed
 
 /// What the step with this ticket of this run holds: both sides make it from nothing but these
