@@ -2,6 +2,9 @@
 
 #define XXH_STATIC_LINKING_ONLY  // for the state's size
 #include <xxhash.h>
+#ifdef GRAPHTAP_XXH_DISPATCH
+#include <xxh_x86dispatch.h>  // the same functions, by what the processor has: AVX2 is twice SSE2
+#endif
 
 namespace graphtap::store {
 

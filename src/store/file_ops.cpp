@@ -27,6 +27,14 @@ int FileOps::rename(const std::filesystem::path& from, const std::filesystem::pa
   return ::rename(from.c_str(), to.c_str());
 }
 int FileOps::unlink(const std::filesystem::path& path) { return ::unlink(path.c_str()); }
+void FileOps::reserve(int fd, off_t offset, off_t bytes) {
+  static_cast<void>(::fallocate(fd, FALLOC_FL_KEEP_SIZE, offset, bytes));
+}
+void FileOps::release(int fd) {
+  struct stat info {};
+  // To its own size: what lies behind goes, no byte of the file does.
+  if (::fstat(fd, &info) == 0) static_cast<void>(::ftruncate(fd, info.st_size) == 0);
+}
 int FileOps::lock(int fd) {
   struct flock whole {};
   whole.l_type = F_WRLCK;

@@ -24,6 +24,11 @@ class FileOps {
   virtual int make_directory(const std::filesystem::path& path);
   virtual int rename(const std::filesystem::path& from, const std::filesystem::path& to);
   virtual int unlink(const std::filesystem::path& path);
+  /// Asks for room behind what was written, without which the file system looks for it page by
+  /// page. The file's size stays. That there is none, or no such call, is no error.
+  virtual void reserve(int fd, off_t offset, off_t bytes);
+  /// Gives back what was reserved and not used.
+  virtual void release(int fd);
   /// An exclusive open-file-description lock on the whole file, or EAGAIN.
   virtual int lock(int fd);
   /// Bytes that an ordinary user may still write to this file system; -1 and errno.

@@ -10,18 +10,22 @@
 namespace graphtap::store {
 namespace {
 
-constexpr std::size_t kChunkBytes = 256u << 10;  // hashed at once
+constexpr std::size_t kChunkBytes = 1024u << 10;  // hashed at once
 // Handed to the kernel at once: a call costs about 9 µs on ext4 besides the copying, and the
 // copying is cheaper while what was hashed is still in a near cache.
-constexpr std::size_t kBatchBytes = 1u << 20;
+constexpr std::size_t kBatchBytes = 2048u << 10;
 constexpr std::size_t kMostParts = 1000;  // of one pwritev; the system's limit is 1024
+// Room asked for ahead: writing into it takes a quarter less time on ext4. What a killed writer had
+// asked for stays with its last segment.
+constexpr std::uint64_t kReserveBytes = 8u << 20;
 constexpr std::array<std::byte, kAlign> kPadding{};
 
 }  // namespace
 
 Result<std::unique_ptr<SegmentWriter>> SegmentWriter::create(FileOps& ops, const Layout& layout,
                                                              const SegmentIdentity& identity,
-                                                             std::uint64_t number) {
+                                                             std::uint64_t number,
+                                                             std::uint64_t expected_bytes) {
   const std::filesystem::path path = layout.segment(number);
   const int fd = ops.open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
   if (fd < 0) {
@@ -53,7 +57,20 @@ Result<std::unique_ptr<SegmentWriter>> SegmentWriter::create(FileOps& ops, const
   }
   writer->nonce_ = head.nonce;
   writer->size_ = sizeof(head);
+  writer->expected_bytes_ = expected_bytes;
   return writer;
+}
+
+SegmentWriter::~SegmentWriter() {
+  if (reserved_ > size_) file_->ops().release(file_->fd());
+}
+
+void SegmentWriter::reserve(std::uint64_t end) {
+  if (end + kReserveBytes / 2 <= reserved_ || reserved_ >= expected_bytes_) return;
+  const std::uint64_t begin = std::max(reserved_, size_);
+  reserved_ = std::max(end, std::min(end + kReserveBytes, expected_bytes_));
+  file_->ops().reserve(file_->fd(), static_cast<off_t>(begin),
+                       static_cast<off_t>(reserved_ - begin));
 }
 
 std::uint64_t SegmentWriter::frame_bytes(std::span<const std::byte> meta,
@@ -80,6 +97,7 @@ Status SegmentWriter::append(FrameKind kind, std::span<const std::byte> meta,
   head_.meta_checksum = checksum(meta);
   head_.checksum = checksum_before_last(head_);
 
+  reserve(size_ + frame_bytes(meta, payloads));
   batch_.clear();
   batch_bytes_ = 0;
   written_ = size_;

@@ -25,10 +25,14 @@ struct SegmentIdentity {
 /// overwritten or cut.
 class SegmentWriter {
  public:
-  /// Makes the file and writes its head. Errors: exhausted, unavailable, io_error; the file is then
-  /// removed.
+  /// Makes the file and writes its head. `expected_bytes`: about how large it will grow. Errors:
+  /// exhausted, unavailable, io_error; the file is then removed.
   [[nodiscard]] static Result<std::unique_ptr<SegmentWriter>> create(
-      FileOps& ops, const Layout& layout, const SegmentIdentity& identity, std::uint64_t number);
+      FileOps& ops, const Layout& layout, const SegmentIdentity& identity, std::uint64_t number,
+      std::uint64_t expected_bytes);
+  ~SegmentWriter();
+  SegmentWriter(const SegmentWriter&) = delete;
+  SegmentWriter& operator=(const SegmentWriter&) = delete;
 
   /// What a frame of these parts takes.
   [[nodiscard]] static std::uint64_t frame_bytes(
@@ -50,6 +54,7 @@ class SegmentWriter {
   SegmentWriter(std::shared_ptr<File> file, std::filesystem::path path, std::uint64_t number)
       : file_(std::move(file)), path_(std::move(path)), number_(number) {}
   void push(std::span<const std::byte> bytes);
+  void reserve(std::uint64_t end);
   Status flush_batch();
   Status write_payload(std::span<const std::byte> payload, std::uint64_t& sum);
   Status write_end();
@@ -60,6 +65,8 @@ class SegmentWriter {
   std::uint64_t number_ = 0;
   std::uint64_t nonce_ = 0;
   std::uint64_t size_ = 0;
+  std::uint64_t expected_bytes_ = 0;
+  std::uint64_t reserved_ = 0;  // room was asked for up to here
   std::uint32_t frames_ = 0;
   bool fenced_ = false;
 

@@ -73,7 +73,7 @@ Status StoreSink::begin(const StoreOptions& options, const std::vector<std::uint
 }
 
 Status StoreSink::begin_segment() {
-  auto segment = SegmentWriter::create(ops_, layout_, identity_, next_segment_++);
+  auto segment = SegmentWriter::create(ops_, layout_, identity_, next_segment_++, segment_bytes_);
   if (!segment.ok()) return segment.status();
   segment_ = std::move(segment).value();
   segment_begun_ = Clock::now();

@@ -64,7 +64,7 @@ class StoreSink final : public Sink {
   const HookTable table_;
   const std::uint64_t segment_bytes_;
   const std::chrono::seconds segment_age_;  // 0: of any age
-  const bool power_;  // Durability::power
+  const bool power_;                        // Durability::power
   const std::uint64_t keep_free_bytes_;
   const WhenFull when_full_;
   std::uint64_t next_segment_;

@@ -82,8 +82,9 @@ TEST(StoreFormat, E_FramesOfAKindNobodyKnowsArePassedOver) {
   store::SegmentIdentity identity;
   std::memcpy(identity.run_id.data(), source->head().run_id, sizeof(identity.run_id));
   identity.run_number = 1;
-  auto writer = store::SegmentWriter::create(store::FileOps::posix(), {dir.store()}, identity, 2)
-                    .value_or_throw();
+  auto writer =
+      store::SegmentWriter::create(store::FileOps::posix(), {dir.store()}, identity, 2, 1 << 20)
+          .value_or_throw();
   for (std::size_t i = 0; i < source->directory().frames(); ++i) {
     store::Frame frame;
     ASSERT_EQ(source->frame(source->directory().frame(i), frame), store::FrameState::whole);
