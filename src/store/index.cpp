@@ -130,7 +130,9 @@ Result<Index> Index::create(const std::filesystem::path& path, const Id& store_i
   Result<Database> db = Database::open(path, Database::Mode::create);
   if (!db.ok()) return db.status();
   // Not synced: after a power loss the index is not marked closed, and is built anew.
-  for (const char* sql : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = OFF", kIndexSchema}) {
+  // One transaction: whoever looks meanwhile finds nothing yet, or all of it.
+  for (const char* sql :
+       {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = OFF", "BEGIN IMMEDIATE", kIndexSchema}) {
     if (Status s = db.value().run(sql); !s.ok()) return s;
   }
   Result<Index> index = prepare(std::move(db).value());
@@ -140,6 +142,7 @@ Result<Index> Index::create(const std::filesystem::path& path, const Id& store_i
   if (Status s = set("version", std::to_string(kIndexVersion)); !s.ok()) return s;
   if (Status s = set("store", to_hex(store_id)); !s.ok()) return s;
   if (Status s = set("state", "open"); !s.ok()) return s;
+  if (Status s = index.value().db_->run("COMMIT"); !s.ok()) return s;
   return index;
 }
 

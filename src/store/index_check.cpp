@@ -88,16 +88,21 @@ std::map<std::uint64_t, IndexBatch::Segment> covered_segments(Database& db, Chec
   return covered;
 }
 
+bool has_tables(Database& db) {
+  Result<Statement> ask = Statement::prepare(db, "SELECT count(*) FROM sqlite_schema");
+  return !ask.ok() || !ask.value().next() || ask.value().number(0) > 0;
+}
+
 bool check_about(Database& db, const Id& store_id, Checker& checker) {
+  if (!has_tables(db)) {  // its writer has only just begun
+    checker.behind("is still empty");
+    return false;
+  }
   Result<Statement> ask = Statement::prepare(db, "SELECT key, value FROM about");
   if (!ask.ok()) return checker.broken(ask.status());
   std::map<std::string, std::string> about;
   while (ask.value().next()) about[ask.value().text(0)] = ask.value().text(1);
   if (!ask.value().status().ok()) return checker.broken(ask.value().status());
-  if (about.empty()) {  // its writer has only just begun
-    checker.behind("is still empty");
-    return false;
-  }
   if (about["store"] != to_hex(store_id)) {
     checker.note(Severity::warning, "belongs to another store; `graphtap index` rebuilds it");
     return false;
