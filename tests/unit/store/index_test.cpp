@@ -175,6 +175,32 @@ TEST_F(StoreIndex, E_AnIndexOfAnotherStoreIsNotBelieved) {
   EXPECT_EQ(findings(), "");
 }
 
+TEST_F(StoreIndex, D6_SpansAreRunLengths) {
+  // 64 requests in each of 1,000 steps are not 64,000 rows: one a request and segment.
+  constexpr std::uint64_t kRequests = 64, kSteps = 1000;
+  HookTable table("many");
+  (void)table.add({"resid_pre", 0, DType::u8, {16}, 1, 1}).value_or_throw();
+  sink_ = open_store(dir_.store(), table, {});
+  std::vector<Slice> slices;
+  for (std::uint64_t r = 0; r < kRequests; ++r)
+    slices.push_back({make_request(r + 1, std::to_string(r)), 0, static_cast<std::uint32_t>(r), 1,
+                      RowFlags::none});
+  for (std::uint64_t ticket = 1; ticket <= kSteps; ++ticket) {
+    OwnedStep step;
+    step.ticket = step.step = ticket;
+    step.wanted = table.all();
+    for (Slice& slice : slices) slice.first_token = static_cast<std::int64_t>(ticket);
+    step.records.push_back(make_record(table, 0, slices, ticket));
+    ASSERT_OK(sink_->write(step.delivered(table)));
+  }
+  ASSERT_OK(sink_->close());
+  EXPECT_EQ(ask("SELECT count(*) FROM steps"), 1000);
+  EXPECT_EQ(ask("SELECT sum(frames) FROM spans"), 64'000);
+  EXPECT_EQ(ask("SELECT count(*) FROM spans"),
+            64 * static_cast<std::int64_t>(segment_files(dir_.store()).size()));
+  EXPECT_EQ(findings(), "");
+}
+
 TEST_F(StoreIndex, D6_AQueryThatHoldsTheIndexDoesNotHoldUpTheWriter) {
   fill(false);
   Database db = Database::open(path(), Database::Mode::read).value_or_throw();
