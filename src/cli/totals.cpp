@@ -32,6 +32,7 @@ std::vector<TotalsRow> group_totals(const std::vector<HookTotals>& hooks) {
     if (hook.layer >= 0) row->layers.push_back(hook.layer);
     row->records += totals.records;
     row->bytes += totals.bytes;
+    row->unattributed += totals.rows - std::min(totals.rows, totals.tokens);
   }
   for (TotalsRow& row : rows) {
     const std::uint64_t layers = std::max<std::uint64_t>(1, row.layers.size());
@@ -43,24 +44,32 @@ std::vector<TotalsRow> group_totals(const std::vector<HookTotals>& hooks) {
 }
 
 std::string totals_text(const std::vector<TotalsRow>& rows, std::size_t indent) {
+  const bool orphans = std::any_of(rows.begin(), rows.end(),
+                                   [](const TotalsRow& row) { return row.unattributed > 0; });
+  const auto orphans_text = [&](std::uint64_t count) {
+    return orphans ? with_commas(count) : std::string();
+  };
   TextTable table({{"hook"},
                    {"layers"},
                    {"tokens", true},
                    {"records", true},
                    {"bytes", true},
                    {"missing", true},
-                   {"shed", true}});
+                   {"shed", true},
+                   {orphans ? "unattributed rows" : "", true}});
   TotalsRow sum;
   for (const TotalsRow& row : rows) {
     table.add({row.hook, ranges(row.layers), with_commas(row.tokens), with_commas(row.records),
-               human_bytes(row.bytes), with_commas(row.missing), with_commas(row.shed)});
+               human_bytes(row.bytes), with_commas(row.missing), with_commas(row.shed),
+               orphans_text(row.unattributed)});
+    sum.unattributed += row.unattributed;
     sum.records += row.records;
     sum.bytes += row.bytes;
     sum.missing += row.missing;
     sum.shed += row.shed;
   }
   table.add({"all", "", "", with_commas(sum.records), human_bytes(sum.bytes),
-             with_commas(sum.missing), with_commas(sum.shed)});
+             with_commas(sum.missing), with_commas(sum.shed), orphans_text(sum.unattributed)});
   return table.text(indent);
 }
 
@@ -73,7 +82,8 @@ nlohmann::json totals_json(const std::vector<TotalsRow>& rows) {
                     {"records", row.records},
                     {"bytes", row.bytes},
                     {"missing", row.missing},
-                    {"shed", row.shed}});
+                    {"shed", row.shed},
+                    {"unattributed_rows", row.unattributed}});
   }
   return json;
 }

@@ -15,8 +15,9 @@ struct TotalsRow {
   std::string hook;         ///< the type
   std::vector<int> layers;  ///< rising; empty for a global hook
   std::uint64_t records = 0;
-  std::uint64_t tokens = 0;  ///< rows that belong to a request, of each layer
-  std::uint64_t bytes = 0;   ///< of all layers
+  std::uint64_t tokens = 0;        ///< rows that belong to a request, of each layer
+  std::uint64_t unattributed = 0;  ///< rows that belong to none, of all layers
+  std::uint64_t bytes = 0;         ///< of all layers
   std::uint64_t missing = 0;
   std::uint64_t shed = 0;
 };
@@ -25,7 +26,8 @@ struct TotalsRow {
 /// are left out.
 [[nodiscard]] std::vector<TotalsRow> group_totals(const std::vector<HookTotals>& hooks);
 
-/// hook, layers, tokens, records, bytes, missing, shed; indented, with a sum below.
+/// hook, layers, tokens, records, bytes, missing, shed, and unattributed rows if there are any;
+/// indented, with a sum below.
 [[nodiscard]] std::string totals_text(const std::vector<TotalsRow>& rows, std::size_t indent);
 [[nodiscard]] nlohmann::json totals_json(const std::vector<TotalsRow>& rows);
 

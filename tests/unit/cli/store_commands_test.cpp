@@ -163,6 +163,24 @@ TEST(Verify, C2_ExplainsWhatIsNotAPlainRow) {
   EXPECT_EQ(json["explained"][0]["requests"][1]["not_computed_tokens"], 2);
 }
 
+TEST(Ls, C2_RowsOfNoRequestAreCounted) {
+  SampleStore store;
+  EXPECT_EQ(call({"ls", store.path}).out.find("unattributed"), std::string::npos);
+  const Hook& hook = store.table[1];
+  const std::vector<std::byte> rows(3 * hook.row_bytes());
+  DeliveredStep step;
+  step.table = &store.table;
+  step.ticket = step.step = 1000;
+  step.wanted = store.table.all();
+  step.records.push_back({&hook, 0, 3, hook.row_bytes(), 0, rows, {}});
+  ASSERT_TRUE(store.sink->write(step).ok());
+  store.close();
+  const CommandResult result = call({"ls", store.path});
+  EXPECT_NE(result.out.find("unattributed rows"), std::string::npos) << result.out;
+  EXPECT_NE(call({"verify", store.path, "--explain"}).out.find("3 rows in 1 record belong to no"),
+            std::string::npos);
+}
+
 TEST(Show, B4_RanksChooseSteps) {
   SampleStore store;
   store.close();
