@@ -38,8 +38,9 @@ std::string transfer_text(const TransferProgress::State& state, double seconds) 
 
 void TransferProgress::show(const State& state, std::string_view doing) {
   const auto now = Clock::now();
-  const bool end = state.bytes == state.all_bytes;
-  if (!console_.err_is_terminal && (!lines_ || (!end && now - last_line_ < kBetweenLines))) return;
+  const bool last = state.bytes == state.all_bytes && !at_end_;
+  const bool due = last || now - last_line_ >= kBetweenLines;
+  if (!console_.err_is_terminal && !(lines_ && due)) return;
   const std::string text = fmt::format(
       "{}: {}", doing, transfer_text(state, std::chrono::duration<double>(now - begin_).count()));
   if (console_.err_is_terminal) {
@@ -47,6 +48,7 @@ void TransferProgress::show(const State& state, std::string_view doing) {
   } else {
     console_.err << text << '\n' << std::flush;
     last_line_ = now;
+    at_end_ = at_end_ || last;
   }
 }
 

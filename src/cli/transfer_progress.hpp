@@ -30,6 +30,7 @@ class TransferProgress {
   ProgressLine line_;
   const Clock::time_point begin_ = Clock::now();
   Clock::time_point last_line_{};
+  bool at_end_ = false;
 };
 
 /// "1.0 MiB of 4.0 MiB (25%), 12 of 48 rows, 512.0 KiB/s, 6 s left".

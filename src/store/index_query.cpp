@@ -23,10 +23,11 @@ using store::Statement;
 constexpr const char* kRemedy = "`graphtap index` builds it anew";
 constexpr std::size_t kShown = 40;  // characters of a statement, where an error is in it
 
+constexpr std::array<std::string_view, 5> kPragmas{"table_info", "table_xinfo", "table_list",
+                                                   "index_list", "index_info"};
+
 /// Lets statements read and compute, and nothing else.
 int allow_reading(void*, int action, const char* first, const char*, const char*, const char*) {
-  constexpr std::array<std::string_view, 5> kPragmas{"table_info", "table_xinfo", "table_list",
-                                                     "index_list", "index_info"};
   switch (action) {
     case SQLITE_SELECT:
     case SQLITE_READ:
@@ -46,6 +47,11 @@ Status lock_down(Database& db) {
   sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db.handle(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   if (Status s = db.run("PRAGMA query_only = 1"); !s.ok()) return s;
+  // The first use of a pragma as a table declares that table, which looks like a change.
+  for (const std::string_view pragma : kPragmas) {
+    const std::string sql = fmt::format("SELECT 1 FROM pragma_{} LIMIT 0", pragma);
+    if (Status s = db.run(sql.c_str()); !s.ok()) return s;
+  }
   sqlite3_set_authorizer(db.handle(), allow_reading, nullptr);
   return {};
 }
@@ -57,8 +63,7 @@ std::string staleness(Database& db, const StoreCore& core, bool live) {
   std::map<std::string, std::string> about;
   while (ask.value().next()) about[ask.value().text(0)] = ask.value().text(1);
   if (about["store"] != store::to_hex(core.manifest().store_id)) {
-    return live && about.empty() ? "its writer has only just begun"
-                                 : fmt::format("it is another store's; {}", kRemedy);
+    return fmt::format("it is another store's; {}", kRemedy);
   }
   if (about["version"] != std::to_string(store::kIndexVersion)) {
     return fmt::format("it is of another version; {}", kRemedy);
@@ -88,6 +93,11 @@ std::string staleness(Database& db, const StoreCore& core, bool live) {
     return fmt::format("its writer was stopped before it closed it; {}", kRemedy);
   }
   return {};
+}
+
+bool is_empty(Database& db) {
+  Result<Statement> ask = Statement::prepare(db, "SELECT 1 FROM about");
+  return !ask.ok() || !ask.value().next();
 }
 
 Status sql_error(Database& db, std::string_view sql) {
@@ -174,7 +184,12 @@ Result<SqlReport> query_index(const std::filesystem::path& store, std::string_vi
   if (Status s = core.load(); !s.ok()) return s;
   const std::filesystem::path path = core.layout().index();
   std::error_code error;
+  const Status just_begun(Code::unavailable,
+                          fmt::format("{} is not filled yet: its writer has only just begun, and "
+                                      "the index follows within a second",
+                                      path.string()));
   if (!std::filesystem::exists(path, error)) {
+    if (live) return just_begun;
     return Status(Code::not_found, fmt::format("{} is not there; {}", path.string(), kRemedy));
   }
   SqlReport report;
@@ -183,6 +198,7 @@ Result<SqlReport> query_index(const std::filesystem::path& store, std::string_vi
   const bool left_open = !live && std::filesystem::exists(log, error);
   Result<Database> db = Database::open_for_reading(path, live);
   if (!db.ok()) return db.status();
+  if (live && is_empty(db.value())) return just_begun;
   if (left_open) {
     // Part of it lies in SQLite's log, and to read that would be to change the directory.
     report.stale = fmt::format("it was left open by a writer that was stopped; {}", kRemedy);

@@ -43,7 +43,7 @@ class NpzFile final : public TensorFile {
   Status read(std::size_t tensor, std::span<std::byte> out) override {
     Place& place = places_[tensor];
     const std::string& member = tensors_[tensor].name;
-    if (!place.file) {
+    if (!place.file && !place.read) {
       if (Status s = open(place.index, member, place.file); !s.ok()) return s;
       std::vector<std::byte> head(place.head_bytes);
       if (Status s = fill(place.file.get(), member, head); !s.ok()) return s;
@@ -52,6 +52,7 @@ class NpzFile final : public TensorFile {
     if (out.size() > place.left) {
       return {Code::invalid_argument, "read past the end of " + in_quotes(member)};
     }
+    if (place.read) return {};
     if (Status s = fill(place.file.get(), member, out); !s.ok()) return s;
     place.left -= out.size();
     if (place.left > 0) return {};
@@ -60,6 +61,8 @@ class NpzFile final : public TensorFile {
     if (zip_fread(place.file.get(), &beyond, 1) != 0) {
       return corrupt(member, zip_file_strerror(place.file.get()));
     }
+    place.file.reset();  // each open member costs what an inflater does
+    place.read = true;
     return {};
   }
 
@@ -69,6 +72,7 @@ class NpzFile final : public TensorFile {
     std::size_t head_bytes = 0;
     ZipMember file;
     std::uint64_t left = 0;
+    bool read = false;  // to its end
   };
 
   [[nodiscard]] Status corrupt(std::string_view member, std::string_view why) const {
@@ -124,7 +128,7 @@ class NpzFile final : public TensorFile {
                                          size - head_bytes, tensor.bytes));
     }
     tensors_.push_back(std::move(tensor));
-    places_.push_back({index, head_bytes, nullptr, 0});
+    places_.push_back({index, head_bytes, nullptr, 0, false});
     return {};
   }
 

@@ -35,27 +35,31 @@ Result<ExportTarget> ExportTarget::of(const fs::path& to, ExportFormat format) {
   return target;
 }
 
-fs::path ExportTarget::file(std::size_t file, std::size_t files) const {
-  if (files == 1) return directory / (stem + extension);
-  return directory / fmt::format("{}-{:05}-of-{:05}{}", stem, file + 1, files, extension);
+fs::path ExportTarget::at(const std::string& name) const {
+  return directory == "." ? fs::path(name) : directory / name;
 }
-fs::path ExportTarget::index() const { return directory / (stem + extension + ".index.json"); }
-fs::path ExportTarget::state() const { return directory / (stem + ".graphtap-export.json"); }
+fs::path ExportTarget::file(std::size_t file, std::size_t files) const {
+  if (files == 1) return at(stem + extension);
+  return at(fmt::format("{}-{:05}-of-{:05}{}", stem, file + 1, files, extension));
+}
+fs::path ExportTarget::index() const { return at(stem + extension + ".index.json"); }
+fs::path ExportTarget::state() const { return at(stem + ".graphtap-export.json"); }
 
 Result<std::vector<fs::path>> ExportTarget::existing() const {
   static const std::regex numbers("-[0-9]{5,}-of-[0-9]{5,}");
   std::vector<fs::path> found;
   std::error_code error;
   if (!fs::exists(directory, error) && !error) return found;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     if (!name.starts_with(stem) || !name.ends_with(extension) ||
         name.size() < stem.size() + extension.size()) {
       continue;
     }
     const std::string middle =
         name.substr(stem.size(), name.size() - stem.size() - extension.size());
-    if (middle.empty() || std::regex_match(middle, numbers)) found.push_back(at->path());
+    if (middle.empty() || std::regex_match(middle, numbers)) found.push_back(at(name));
   }
   if (error) return system_error(error.value(), "looking into", directory);
   std::sort(found.begin(), found.end());

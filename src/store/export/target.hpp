@@ -17,6 +17,8 @@ struct ExportTarget {
   /// Errors: invalid_argument (the ending contradicts the format).
   [[nodiscard]] static Result<ExportTarget> of(const std::filesystem::path& to,
                                                ExportFormat format);
+  /// A file of this name; without the directory where that is the current one.
+  [[nodiscard]] std::filesystem::path at(const std::string& name) const;
   /// "export.npz", or "export-00002-of-00003.npz"; `file` from 0.
   [[nodiscard]] std::filesystem::path file(std::size_t file, std::size_t files) const;
   [[nodiscard]] std::filesystem::path index() const;
