@@ -205,12 +205,11 @@ Result<SqlReport> query_index(const std::filesystem::path& store, std::string_vi
   } else {
     report.stale = staleness(db.value(), core, live);
   }
-  if (Status s = lock_down(db.value()); !s.ok()) return s;
-  if (Status s = run(db.value(), sql, on_row, report); !s.ok()) {
-    if (s.code() != Code::corrupt) return s;
-    return Status(Code::corrupt, fmt::format("{}; {}", s.message(), kRemedy));
-  }
-  return report;
+  Status status = lock_down(db.value());
+  if (status.ok()) status = run(db.value(), sql, on_row, report);
+  if (status.ok()) return report;
+  if (status.code() != Code::corrupt) return status;
+  return Status(Code::corrupt, fmt::format("{}; {}", status.message(), kRemedy));
 }
 
 }  // namespace graphtap
