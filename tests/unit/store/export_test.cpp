@@ -38,39 +38,6 @@ class Export : public testing::TestWithParam<ExportFormat> {
 INSTANTIATE_TEST_SUITE_P(Formats, Export, testing::ValuesIn(formats()),
                          [](const auto& format) { return to_string(format.param); });
 
-/// Every tensor of every file says and holds what gather() gives for the same tokens.
-void expect_as_gathered(const StoreReader& reader, const ExportReport& report) {
-  std::size_t tensors = 0;
-  for (const fs::path& path : report.files) {
-    const auto file = open_file(path);
-    const store::Document document = store::parse_document(file->document(), path).value_or_throw();
-    EXPECT_EQ(document.tensors.size(), file->tensors().size());
-    for (const store::DocumentTensor& tensor : document.tensors) {
-      SCOPED_TRACE(tensor.name);
-      const std::size_t at = find_tensor(*file, tensor.name);
-      GatherQuery query;
-      query.run = tensor.run;
-      query.serial = tensor.serial;
-      query.ordinal = tensor.ordinal;
-      query.hook = (*document.runs[0].table)[tensor.hook].name;
-      query.begin = tensor.tokens.begin;
-      query.end = tensor.tokens.end;
-      const Gathered gathered = reader.gather(query).value_or_throw();
-      EXPECT_EQ(file->tensors()[at].shape, gathered.shape());
-      EXPECT_EQ(file->tensors()[at].dtype, tensor.stored_as);
-      EXPECT_EQ(all_bytes(*file, at), gathered.data);
-      ASSERT_EQ(tensor.missing.size(), gathered.missing.size());
-      for (std::size_t i = 0; i < gathered.missing.size(); ++i) {
-        EXPECT_EQ(tensor.missing[i].tokens, gathered.missing[i].tokens);
-        EXPECT_EQ(tensor.missing[i].why, gathered.missing[i].why);
-        EXPECT_EQ(tensor.missing[i].reason, gathered.missing[i].reason);
-      }
-      ++tensors;
-    }
-  }
-  EXPECT_EQ(tensors, report.tensors);
-}
-
 TEST_P(Export, D6_EveryTypeIsBitwiseWhatAGatherGives) {
   const ExportReport report = export_all(place()).value_or_throw();
   EXPECT_EQ(report.files, std::vector{place()});

@@ -36,58 +36,6 @@ class Import : public testing::TestWithParam<ExportFormat> {
 INSTANTIATE_TEST_SUITE_P(Formats, Import, testing::ValuesIn(formats()),
                          [](const auto& format) { return to_string(format.param); });
 
-/// Every row that `from` gives, `to` gives too, bit for bit; what one lacks the other lacks.
-void expect_same_rows(const StoreReader& from, const StoreReader& to, std::uint32_t run) {
-  using Why = MissingTokens::Why;
-  ASSERT_GE(to.runs().size(), run);
-  const RunInfo& source = *from.runs().front();
-  std::size_t compared = 0;
-  for (const RequestSummary& request : from.requests()) {
-    RequestFilter filter;
-    filter.run = run;
-    filter.serial = request.serial;
-    const auto there = to.requests(filter);
-    ASSERT_EQ(there.size(), 1u);
-    EXPECT_EQ(there[0].id, request.id);
-    EXPECT_EQ(there[0].prompt_tokens, request.prompt_tokens);
-    EXPECT_EQ(there[0].finished, request.finished);
-    EXPECT_EQ(there[0].not_computed, request.not_computed);
-    EXPECT_EQ(there[0].rejected, request.rejected);
-    for (const Hook& hook : source.hooks) {
-      for (std::uint16_t ordinal = 0; ordinal < hook.ordinals; ++ordinal) {
-        SCOPED_TRACE(request.id + " " + hook.name);
-        GatherQuery query;
-        query.run = source.number;
-        query.serial = request.serial;
-        query.hook = hook.name;
-        query.ordinal = ordinal;
-        query.end = 20;
-        const Gathered a = from.gather(query).value_or_throw();
-        query.run = run;
-        const Gathered b = to.gather(query).value_or_throw();
-        EXPECT_EQ(a.data, b.data);
-        // What is not a gap comes back as absent.
-        const auto told = [](const Gathered& g) {
-          std::vector<std::pair<std::int64_t, int>> tokens;
-          for (const MissingTokens& m : g.missing) {
-            const bool absent = m.why == Why::rejected || m.why == Why::damaged;
-            const int why = absent ? 0 : static_cast<int>(m.why) * 100 + static_cast<int>(m.reason);
-            const int plain =
-                static_cast<int>(Why::not_captured) * 100 + static_cast<int>(GapReason::not_fired);
-            for (std::int64_t t = m.tokens.begin; t < m.tokens.end; ++t) {
-              tokens.emplace_back(t, absent ? plain : why);
-            }
-          }
-          return tokens;
-        };
-        EXPECT_EQ(told(a), told(b));
-        ++compared;
-      }
-    }
-  }
-  EXPECT_GT(compared, 40u);
-}
-
 TEST_P(Import, D6_ARoundTripIsBitwiseForEveryType) {
   const ExportReport exported = export_all();
   const ImportReport imported = import_files(exported.files, other()).value_or_throw();

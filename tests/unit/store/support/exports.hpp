@@ -119,4 +119,96 @@ inline std::size_t find_tensor(const store::TensorFile& file, const std::string&
   return 0;
 }
 
+inline std::string hook_of(const store::Document& document, const store::DocumentTensor& tensor) {
+  for (const store::RunHeader& run : document.runs) {
+    if (run.info.number == tensor.run) return run.info.hooks.at(tensor.hook).name;
+  }
+  return "(no run)";
+}
+
+/// Every tensor of every file says and holds what gather() gives for the same tokens.
+inline void expect_as_gathered(const StoreReader& reader, const ExportReport& report) {
+  std::size_t tensors = 0;
+  for (const std::filesystem::path& path : report.files) {
+    const auto file = open_file(path);
+    const store::Document document = store::parse_document(file->document(), path).value_or_throw();
+    EXPECT_EQ(document.tensors.size(), file->tensors().size());
+    for (const store::DocumentTensor& tensor : document.tensors) {
+      SCOPED_TRACE(tensor.name);
+      const std::size_t at = find_tensor(*file, tensor.name);
+      GatherQuery query;
+      query.run = tensor.run;
+      query.serial = tensor.serial;
+      query.ordinal = tensor.ordinal;
+      query.hook = hook_of(document, tensor);
+      query.begin = tensor.tokens.begin;
+      query.end = tensor.tokens.end;
+      const Gathered gathered = reader.gather(query).value_or_throw();
+      EXPECT_EQ(file->tensors()[at].shape, gathered.shape());
+      EXPECT_EQ(file->tensors()[at].dtype, tensor.stored_as);
+      EXPECT_EQ(all_bytes(*file, at), gathered.data);
+      ASSERT_EQ(tensor.missing.size(), gathered.missing.size());
+      for (std::size_t i = 0; i < gathered.missing.size(); ++i) {
+        EXPECT_EQ(tensor.missing[i].tokens, gathered.missing[i].tokens);
+        EXPECT_EQ(tensor.missing[i].why, gathered.missing[i].why);
+        EXPECT_EQ(tensor.missing[i].reason, gathered.missing[i].reason);
+      }
+      ++tensors;
+    }
+  }
+  EXPECT_EQ(tensors, report.tensors);
+}
+
+/// Every row that `from` gives, `to` gives too, bit for bit; what one lacks the other lacks.
+inline void expect_same_rows(const StoreReader& from, const StoreReader& to, std::uint32_t run) {
+  using Why = MissingTokens::Why;
+  ASSERT_GE(to.runs().size(), run);
+  const RunInfo& source = *from.runs().front();
+  std::size_t compared = 0;
+  for (const RequestSummary& request : from.requests()) {
+    RequestFilter filter;
+    filter.run = run;
+    filter.serial = request.serial;
+    const auto there = to.requests(filter);
+    ASSERT_EQ(there.size(), 1u);
+    EXPECT_EQ(there[0].id, request.id);
+    EXPECT_EQ(there[0].prompt_tokens, request.prompt_tokens);
+    EXPECT_EQ(there[0].finished, request.finished);
+    EXPECT_EQ(there[0].not_computed, request.not_computed);
+    EXPECT_EQ(there[0].rejected, request.rejected);
+    for (const Hook& hook : source.hooks) {
+      for (std::uint16_t ordinal = 0; ordinal < hook.ordinals; ++ordinal) {
+        SCOPED_TRACE(request.id + " " + hook.name);
+        GatherQuery query;
+        query.run = source.number;
+        query.serial = request.serial;
+        query.hook = hook.name;
+        query.ordinal = ordinal;
+        query.end = 80;
+        const Gathered a = from.gather(query).value_or_throw();
+        query.run = run;
+        const Gathered b = to.gather(query).value_or_throw();
+        EXPECT_EQ(a.data, b.data);
+        // What is not a gap comes back as absent.
+        const auto told = [](const Gathered& g) {
+          std::vector<std::pair<std::int64_t, int>> tokens;
+          for (const MissingTokens& m : g.missing) {
+            const bool absent = m.why == Why::rejected || m.why == Why::damaged;
+            const int why = absent ? 0 : static_cast<int>(m.why) * 100 + static_cast<int>(m.reason);
+            const int plain =
+                static_cast<int>(Why::not_captured) * 100 + static_cast<int>(GapReason::not_fired);
+            for (std::int64_t t = m.tokens.begin; t < m.tokens.end; ++t) {
+              tokens.emplace_back(t, absent ? plain : why);
+            }
+          }
+          return tokens;
+        };
+        EXPECT_EQ(told(a), told(b));
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 0u);
+}
+
 }  // namespace graphtap::store_test
