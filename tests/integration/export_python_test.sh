@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 "$command" graph --layers 4 --hidden 16 --steps 40 --tier soft --store store --quiet >/dev/null 2>&1
 "$command" export store --to rows.safetensors >/dev/null
-"$command" export store --to rows.npz --compress >/dev/null
+"$command" export store --to rows.npz --compress >/dev/null || { (($? == 5)) && { echo "built without libzip"; exit 77; }; exit 1; }
 "$command" export store --to stored.npz >/dev/null
 "$command" export store --to wide.npz --float32 >/dev/null
 "$command" export store --to many/ --max-file-bytes 20KiB >/dev/null
