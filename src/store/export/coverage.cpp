@@ -83,6 +83,9 @@ std::uint64_t Coverage::add(TokenRange tokens) {
 
 void Coverage::mark(TokenRange tokens, Why why, GapReason reason) {
   apply(tokens, [&](Run& run) {
+#ifdef GRAPHTAP_BUG_export_last_reason_wins
+    run.why = why;
+#endif
     if (weight(why) < weight(run.why)) return;
     run.why = why;
     run.reason = why == Why::gap ? reason : GapReason::not_fired;

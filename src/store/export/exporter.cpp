@@ -276,7 +276,13 @@ Status Exporter::verify(const fs::path& path, const FileContent& content,
       checksum.add(buffer);
       if (!tell()) return {Code::timeout, "stopped"};
     }
-    if (checksum.value() != checksums[i]) {
+#ifdef GRAPHTAP_BUG_export_never_compares
+    static_cast<void>(checksums);
+    const bool differs = false;
+#else
+    const bool differs = checksum.value() != checksums[i];
+#endif
+    if (differs) {
       return does_not_read_back(path, "the bytes of " + in_quotes(wanted.name) + " differ");
     }
   }

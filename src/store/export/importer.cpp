@@ -154,7 +154,9 @@ Status Importer::write(Sink& sink, const ImportRun& run, ImportRequest& request)
     }
     at = next;
   }
+#ifndef GRAPHTAP_BUG_import_forgets_gaps
   if (Status s = write_gaps(sink, run, who, request.tensors); !s.ok()) return s;
+#endif
   if (what.finished) {
     const bool valid = what.valid && gaps_ == 0;
     if (Status s = sink.event({Kind::finished, who, 0, 0, valid, records_, gaps_}); !s.ok()) {

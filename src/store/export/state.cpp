@@ -54,7 +54,9 @@ std::string ExportState::difference(const ExportState& other) const {
   if (store != other.store) return fmt::format("it is of another store ({})", store);
   if (query != other.query) return fmt::format("it is of another query ({})", query);
   if (options != other.options) return fmt::format("it has other options ({})", options);
+#ifndef GRAPHTAP_BUG_export_resumes_changed_store
   if (digest != other.digest) return "the store has changed since: the query selects other rows";
+#endif
   return {};
 }
 
