@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+constexpr std::int64_t kMostRows = UINT32_MAX;  // that the slices of a step can count
 constexpr std::string_view kIndexEnding = ".index.json";
 
 /// The files that an index names, which lie beside it.
@@ -74,6 +75,11 @@ Status tell_what_lacks(const fs::path& path, const TensorFile& file) {
                                              : fmt::format("{} tensors", file.tensors().size()))};
 }
 
+Status too_many_rows(const fs::path& path, const std::string& tensor) {
+  return {Code::unsupported,
+          fmt::format("{}: {} has more than {} rows", path.string(), in_quotes(tensor), kMostRows)};
+}
+
 Result<ImportRun> foreign_run(const fs::path& path, TensorFile& file, const ForeignTensor& what) {
   if (what.request.empty()) {
     return Status(Code::invalid_argument, "--hook needs --request ID: whose rows they are");
@@ -114,6 +120,7 @@ Result<ImportRun> foreign_run(const fs::path& path, TensorFile& file, const Fore
   if (!hook.ok()) {
     return Status(hook.status().code(), fmt::format("--hook: {}", hook.status().message()));
   }
+  if (tensor.shape[0] > kMostRows) return too_many_rows(path, tensor.name);
   if (what.first_token < 0 || what.first_token > INT64_MAX - tensor.shape[0]) {
     return Status(Code::invalid_argument,
                   fmt::format("--first-token {}: no such token", what.first_token));
@@ -214,6 +221,7 @@ class Checker {
       shape.push_back(dimension == kPerStepColumns ? what.columns : dimension);
     }
     if (shape != entry.shape) return corrupt("the shape of " + name + " is not that of its rows");
+    if (shape[0] > kMostRows) return too_many_rows(path_, what.name);
     const auto request = source_.runs[run].requests.find(what.serial);
     if (request == source_.runs[run].requests.end()) {
       return corrupt(name + " is of a request that is not described");

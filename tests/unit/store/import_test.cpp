@@ -88,7 +88,7 @@ TEST_P(Import, D6_WhatWasImportedExportsTheSameAgain) {
   }
 }
 
-TEST_P(Import, D6_Stopped) {
+TEST_P(Import, D6_StoppedItLeavesAWholeStore) {
   const ExportReport exported = export_all();
   ImportOptions options;
   options.progress = [](const ImportProgress& progress) { return progress.rows == 0; };
@@ -152,8 +152,6 @@ TEST_P(Import, E_DamageAnywhereIsRefusedOrHarmless) {
   }
 }
 
-// Files from elsewhere.
-
 std::vector<std::byte> safetensors(const std::string& header, std::size_t data = 0) {
   std::vector<std::byte> bytes(8 + header.size() + data);
   const std::uint64_t length = header.size();
@@ -161,6 +159,44 @@ std::vector<std::byte> safetensors(const std::string& header, std::size_t data =
   std::memcpy(bytes.data() + 8, header.data(), header.size());
   return bytes;
 }
+
+TEST(ImportCrafted, E_RowsWithoutWidthCannotKeepItBusy) {
+  HookTable table("columns");
+  static_cast<void>(
+      table.add({"pattern", 0, DType::f32, {2, kPerStepColumns}, 1, 1}).value_or_throw());
+  const TempDir dir;
+  const auto sink = open_store(dir.store(), table);
+  const Request request = make_request(1, "a", 1);
+  OwnedStep step;
+  step.ticket = 1;
+  step.wanted = HookSet::of(table.size(), std::vector<HookId>{0});
+  step.gaps.push_back({0, 0, GapReason::shed_ring, {{request, 0, 0, 3, RowFlags::none}}});
+  EXPECT_OK(sink->write(step.delivered(table)));
+  const auto report =
+      export_store(*read_store(dir.store()), {}, dir.path() / "gaps.safetensors").value_or_throw();
+  EXPECT_EQ(report.missing_rows, 3u);
+  const ImportReport back = import_files(report.files, dir.path() / "back").value_or_throw();
+  EXPECT_EQ(back.missing_rows, 3u);
+  const auto gaps = all_of(read_store(dir.path() / "back")->gaps({}));
+  ASSERT_EQ(gaps.size(), 1u);
+  EXPECT_EQ(gaps[0].rows, 3u);
+  // The same file with a tensor of 2^62 such rows.
+  const auto bytes = read_bytes(report.files[0]);
+  std::string text(reinterpret_cast<const char*>(bytes.data()) + 8, bytes.size() - 8);
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"[0,3]", "[0,4611686018427387904]"}, {"[3,2,0]", "[4611686018427387904,2,0]"}}) {
+    for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+      text.replace(at, from.size(), to);
+    }
+  }
+  write_bytes(report.files[0], safetensors(text));
+  const Status refused = import_files(report.files, dir.path() / "other").status();
+  EXPECT_EQ(refused.code(), Code::unsupported) << refused.message();
+  EXPECT_NE(refused.message().find("more than 4294967295 rows"), std::string::npos)
+      << refused.message();
+}
+
+// Files from elsewhere.
 
 TEST(ImportForeign, E_ASafetensorsFileThatIsOffIsRefusedByName) {
   const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
@@ -281,6 +317,11 @@ TEST(ImportForeign, D6_ATensorFromElsewhereNeedsAHookAndARequest) {
   EXPECT_EQ(gathered.tokens, (TokenRange{7, 9}));
   EXPECT_TRUE(same_bytes(gathered.data, std::span(bytes).last(24)));
   EXPECT_EQ(gathered.run->model, "tiny");
+  // More rows than a step can count, in no bytes at all.
+  write_bytes(path,
+              safetensors(R"({"x":{"dtype":"F32","shape":[99999999999,0],"data_offsets":[0,0]}})"));
+  EXPECT_FALSE(import_files({path}, dir.path() / "other", options).ok());
+  write_bytes(path, bytes);
   options.foreign->tensor = "y";
   EXPECT_EQ(import_files({path}, dir.store(), options).status().code(), Code::not_found);
 }
