@@ -66,7 +66,7 @@ function(graphtap_library)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(graphtap
     PUBLIC Threads::Threads
-    PRIVATE fmt::fmt spdlog::spdlog SQLite::SQLite3 PkgConfig::XXHASH)
+    PRIVATE fmt::fmt spdlog::spdlog SQLite::SQLite3 PkgConfig::XXHASH ${GRAPHTAP_ZIP})
   if(GRAPHTAP_CUDA_ENABLED)
     target_link_libraries(graphtap PRIVATE CUDA::cudart_static)
   endif()
@@ -81,7 +81,7 @@ add_library(graphtap_internal INTERFACE)
 target_include_directories(graphtap_internal INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(graphtap_internal INTERFACE
   graphtap graphtap_options fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
-  SQLite::SQLite3 PkgConfig::XXHASH Threads::Threads)
+  SQLite::SQLite3 PkgConfig::XXHASH ${GRAPHTAP_ZIP} Threads::Threads)
 
 function(graphtap_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})

@@ -27,6 +27,10 @@ install(FILES ${PROJECT_BINARY_DIR}/graphtapConfig.cmake ${PROJECT_BINARY_DIR}/g
 file(RELATIVE_PATH GRAPHTAP_PC_PREFIX
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(GRAPHTAP_PC_CUDA "")
+set(GRAPHTAP_PC_ZIP "")
+if(GRAPHTAP_NPZ)
+  set(GRAPHTAP_PC_ZIP " libzip")
+endif()
 if(GRAPHTAP_CUDA_ENABLED)
   set(GRAPHTAP_PC_CUDA " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
 endif()

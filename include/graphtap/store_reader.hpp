@@ -107,6 +107,9 @@ struct ReadOptions {
 
 class StoreCore;
 class FrameWalk;
+namespace store {
+class Exporter;
+}
 
 /// Goes through a query's result in the order in which it was stored: by run, then in step order
 /// per lane. Memory is bounded by one step. One thread at a time; must not outlive its reader.
@@ -176,6 +179,7 @@ class StoreReader {
   [[nodiscard]] std::vector<Finding> findings() const;
 
  private:
+  friend class store::Exporter;
   explicit StoreReader(std::unique_ptr<StoreCore> core) noexcept;
   std::unique_ptr<StoreCore> core_;
 };

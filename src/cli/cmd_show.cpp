@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/row_query.hpp"
 #include "cli/show_rows.hpp"
 #include "cli/store_words.hpp"
 #include "cli/subcommands.hpp"
@@ -18,8 +19,8 @@ using Json = nlohmann::json;
 
 struct Options {
   std::string store;
-  std::optional<std::string> run, request, serial, tokens, ranks;
-  std::string hooks, values = "4", limit = "100";
+  RowQueryOptions query;
+  std::string values = "4", limit = "100";
   bool json = false;
 };
 
@@ -32,23 +33,6 @@ Examples:
   graphtap show store --serial 3 --hooks attn_out,mlp_out:0-3 --tokens 10-20
   graphtap show store --hooks logits --values 8 --limit 20
   graphtap show store --request chat-7 --hooks resid_pre:24 --values 4096 --json)";
-
-Query make_query(const Options& options) {
-  Query query;
-  if (options.run) {
-    query.run = static_cast<std::uint32_t>(parse_count("--run", *options.run, 1, UINT32_MAX));
-  }
-  if (options.serial) query.serial = parse_count("--serial", *options.serial, 1, UINT64_MAX);
-  query.request = options.request.value_or("");
-  query.hooks = options.hooks;
-  if (options.tokens) {
-    const TokenSpan span = parse_tokens("--tokens", *options.tokens);
-    query.begin = span.begin;
-    query.end = span.end;
-  }
-  if (options.ranks) query.ranks = parse_ranks("--ranks", *options.ranks);
-  return query;
-}
 
 std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{:.5g}", value) : fmt::format("{}", value);
@@ -160,7 +144,7 @@ Json to_json(const ShownRows& found) {
 }
 
 Exit show(const Options& options, Console& console) {
-  const Query query = make_query(options);
+  const Query query = make_query(options.query);
   const std::size_t values = parse_count("--values", options.values, 0, 1u << 24);
   const std::uint64_t limit = parse_count("--limit", options.limit, 1, 10'000'000);
   const auto reader = open_store(options.store);
@@ -190,13 +174,7 @@ Exit show(const Options& options, Console& console) {
 Action setup_show(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_word(app, "STORE", options->store, "the store's directory");
-  add_text(app, "--request", options->request, "ID", "of this request (every one that has the id)");
-  add_text(app, "--serial", options->serial, "N", "of the request with this serial (see ls)");
-  add_text(app, "--run", options->run, "N", "of this run");
-  add_text(app, "--hooks", options->hooks, "SELECTION", "of these hooks and layers (default: all)");
-  add_text(app, "--tokens", options->tokens, "A-B",
-           "tokens A to B, both included; A- for all from A on");
-  add_text(app, "--ranks", options->ranks, "RANKS", "captured by these ranks, e.g. tensor=1");
+  add_row_query(app, options->query);
   add_text(app, "--values", options->values, "N", "print the first N values of each row");
   add_text(app, "--limit", options->limit, "N", "print at most N rows");
   add_flag(app, "--json", options->json, "print one JSON document");

@@ -30,6 +30,18 @@ void add_word(CLI::App& app, const std::string& name, std::string& value, const 
   app.add_option(name, value, help)->required()->type_name("");
 }
 
+void add_optional_word(CLI::App& app, const std::string& name, std::optional<std::string>& value,
+                       const std::string& help) {
+  app.add_option_function<std::string>(
+         name, [&value](const std::string& text) { value = text; }, help)
+      ->type_name("");
+}
+
+void add_words(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+               const std::string& help) {
+  app.add_option(name, values, help)->required()->type_name("");
+}
+
 void add_flag(CLI::App& app, const std::string& name, bool& value, const std::string& help) {
   app.add_flag(name, value, help);
 }

@@ -28,6 +28,12 @@ void add_texts(CLI::App& app, const std::string& name, std::vector<std::string>&
                const std::string& kind, const std::string& help);
 /// A word without a name that has to be there, such as the store's directory.
 void add_word(CLI::App& app, const std::string& name, std::string& value, const std::string& help);
+/// One that may be left out.
+void add_optional_word(CLI::App& app, const std::string& name, std::optional<std::string>& value,
+                       const std::string& help);
+/// One or more of them.
+void add_words(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+               const std::string& help);
 void add_flag(CLI::App& app, const std::string& name, bool& value, const std::string& help);
 /// Shown below the options in the help.
 void add_examples(CLI::App& app, const std::string& text);

@@ -12,6 +12,9 @@ constexpr Subcommand kSubcommands[] = {
     {"report", "Draw a store as one HTML page: layer × token heat maps", setup_report},
     {"ctl", "Switch the hooks of a serving process through its control socket", setup_ctl},
     {"index", "Rebuild a store's SQLite index from its segments", setup_index},
+    {"query", "Ask a store's index in SQL", setup_query},
+    {"export", "Write what a store holds as safetensors or npz files", setup_export},
+    {"import", "Store the tensors of safetensors or npz files as a run", setup_import},
 };
 
 }  // namespace

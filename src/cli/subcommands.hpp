@@ -15,6 +15,9 @@ Action setup_verify(CLI::App& app);
 Action setup_report(CLI::App& app);
 Action setup_ctl(CLI::App& app);
 Action setup_index(CLI::App& app);
+Action setup_export(CLI::App& app);
+Action setup_import(CLI::App& app);
+Action setup_query(CLI::App& app);
 
 struct Subcommand {
   std::string_view name;
