@@ -117,6 +117,15 @@ Prepare file(const std::string& name, const std::string& text) {
     return true;
   };
 }
+Prepare file_and_store(const std::string& name, const std::string& text) {
+  return [=](Setting& setting) { return store(setting) && file(name, text)(setting); };
+}
+bool locked_store_and_rows(Setting& setting) {
+  const Ended ended =
+      testing::run({"export", sample(), "--to", setting.scratch / "rows.safetensors"});
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  return locked_store(setting);
+}
 Prepare manifest(const std::string& text) {
   return [=](Setting& setting) {
     store(setting);
@@ -351,6 +360,39 @@ std::vector<Case> stores() {
        store},
       {"layers, report", {"report", "@/s", "--hooks", "resid_pre:1"}, 2, {"without layers"}, store},
       {"unknown run, report", {"report", "@/s", "--run", "9"}, 3, {"--run 9"}, store},
+      {"export over a file",
+       {"export", "@/s", "--to", "@/there.npz"},
+       2,
+       {"there.npz is there already", "--overwrite"},
+       file_and_store("there.npz", "x")},
+      {"export into a store that may only be read",
+       {"export", "@/s", "--to", "@/s/rows.safetensors"},
+       4,
+       {"Read-only file system"},
+       read_only_store},
+      {"export to a place that is not there",
+       {"export", "@/s", "--to", "@/no/rows.safetensors"},
+       3,
+       {"@/no"},
+       store},
+      {"import of a text",
+       {"import", "@/a.safetensors", "--store", "@/t"},
+       6,
+       {"a.safetensors is no safetensors file"},
+       file("a.safetensors", "once upon a time, there were no tensors")},
+      {"import into a locked store",
+       {"import", "@/rows.safetensors", "--store", "@/s"},
+       4,
+       {"writ"},
+       locked_store_and_rows,
+       Needs::nothing,
+       Writes::may},
+      {"SQL that is off",
+       {"query", "@/s", "SELECT FROM"},
+       2,
+       {"syntax error", "character 8"},
+       store},
+      {"SQL that writes", {"query", "@/s", "DELETE FROM runs"}, 2, {"only reads"}, store},
   };
 }
 

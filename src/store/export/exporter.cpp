@@ -155,9 +155,14 @@ Status Exporter::begin(const fs::path& to) {
                                options_.float32 ? ", float32" : "", options_.max_file_bytes);
   state_.digest = hex(plan_.digest);
   std::error_code ignored;
-  if (!fs::is_directory(target_.directory, ignored) &&
-      ops_.make_directory(target_.directory) != 0 && errno != EEXIST) {
-    return system_error(errno, "making", target_.directory);
+  if (!fs::is_directory(target_.directory, ignored)) {
+    if (!target_.folder) {
+      return {Code::not_found, fmt::format("--to {}: there is no directory {}", to.string(),
+                                           target_.directory.string())};
+    }
+    if (ops_.make_directory(target_.directory) != 0 && errno != EEXIST) {
+      return system_error(errno, "making", target_.directory);
+    }
   }
   const Result<std::optional<ExportState>> there = ExportState::read(target_.state());
   if (!there.ok() && !options_.overwrite) return there.status();

@@ -20,6 +20,7 @@ Result<ExportTarget> ExportTarget::of(const fs::path& to, ExportFormat format) {
   std::error_code ignored;
   if (fs::is_directory(to, ignored) || ending.empty() || !to.has_filename()) {
     target.directory = to;
+    target.folder = true;
     target.stem = "export";
     return target;
   }

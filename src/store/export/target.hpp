@@ -11,6 +11,7 @@ namespace graphtap::store {
 /// Where an export puts its files.
 struct ExportTarget {
   std::filesystem::path directory;
+  bool folder = false;    // the directory was named, not a file in it: it may be made
   std::string stem;       // "export" of "export.safetensors"
   std::string extension;  // ".safetensors"
 
