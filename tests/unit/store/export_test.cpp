@@ -207,6 +207,7 @@ TEST_P(Export, E_EveryFailingSystemCallIsToldAndTheNextCallGoesOn) {
     std::uint64_t told = 0;
     for (std::uint64_t call = 0;; ++call) {
       FaultyOps ops;
+      ops.skip_syncs();
       ops.fail_once(call, fault, ENOSPC);
       const fs::path to = place("out");
       const auto failed = store::Exporter(ops, *reader, {}, options_).run(to);
