@@ -11,6 +11,7 @@
 #include "base/near_match.hpp"
 #include "graphtap/version.hpp"
 #include "store/export/npy.hpp"
+#include "store/export/safetensors.hpp"
 #include "store/mapped_file.hpp"
 
 namespace graphtap::store {
@@ -27,11 +28,15 @@ Status add_files_of(const fs::path& index, std::vector<fs::path>& out) {
   const auto file = MappedFile::open(index);
   if (!file.ok()) return file.status();
   const auto bytes = file.value()->bytes();
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  const Json json = Json::parse(text, text + bytes.size(), nullptr, false);
   const auto corrupt = [&](std::string_view why) {
     return Status(Code::corrupt, fmt::format("{} is no index of tensors: {}", index.string(), why));
   };
+  if (bytes.size() > kMostHeader) {
+    return corrupt(
+        fmt::format("it has {} bytes, at most {} are allowed", bytes.size(), kMostHeader));
+  }
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const Json json = Json::parse(text, text + bytes.size(), nullptr, false);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     return corrupt("it lacks \"weight_map\"");
   }

@@ -14,10 +14,12 @@
 namespace graphtap::store {
 namespace {
 
+constexpr std::uint64_t kMostFromOneByte = 1032;  // what deflate can make of it
+
 class NpzFile final : public TensorFile {
  public:
-  NpzFile(ZipArchive archive, std::string name)
-      : archive_(std::move(archive)), name_(std::move(name)) {}
+  NpzFile(ZipArchive archive, std::uint64_t archive_bytes, std::string name)
+      : archive_(std::move(archive)), archive_bytes_(archive_bytes), name_(std::move(name)) {}
 
   Status look() {
     const zip_int64_t count = zip_get_num_entries(archive_.get(), 0);
@@ -31,10 +33,13 @@ class NpzFile final : public TensorFile {
       }
       const std::string member = stat.name;
       if (!names.insert(member).second) return corrupt(member, "is there twice");
-      if (member.ends_with(kArraySuffix)) {
+      const bool array = member.ends_with(kArraySuffix);
+      if (!array && member != kDocumentMember) continue;
+      if (Status s = check_sizes(stat, member); !s.ok()) return s;
+      if (array) {
         if (Status s = look_at_array(index, stat.size, member); !s.ok()) return s;
-      } else if (member == kDocumentMember) {
-        if (Status s = read_document(index, stat.size); !s.ok()) return s;
+      } else if (Status s = read_document(index, stat.size); !s.ok()) {
+        return s;
       }
     }
     return {};
@@ -79,15 +84,34 @@ class NpzFile final : public TensorFile {
     return {Code::corrupt, fmt::format("{}: {}: {}", name_, in_quotes(member), why)};
   }
 
+  /// Rows are read into memory of the size that is claimed: refuses what the archive cannot hold.
+  [[nodiscard]] Status check_sizes(const zip_stat_t& stat, const std::string& member) const {
+    constexpr zip_uint64_t kNeeded =
+        ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+    if ((stat.valid & kNeeded) != kNeeded) return corrupt(member, "its sizes are not said");
+    const auto unsupported = [&](const std::string& why) {
+      return Status(Code::unsupported, fmt::format("{}: {} {}", name_, in_quotes(member), why));
+    };
+    if (stat.encryption_method != ZIP_EM_NONE) return unsupported("is encrypted");
+    const bool deflated = stat.comp_method == ZIP_CM_DEFLATE;
+    if (!deflated && stat.comp_method != ZIP_CM_STORE) {
+      return unsupported(
+          fmt::format("is compressed by method {}: numpy deflates or stores", stat.comp_method));
+    }
+    if (stat.comp_size > archive_bytes_) {
+      return corrupt(member, fmt::format("claims to take {} bytes of an archive of {}",
+                                         stat.comp_size, archive_bytes_));
+    }
+    if (deflated ? stat.size / kMostFromOneByte > stat.comp_size : stat.size != stat.comp_size) {
+      return corrupt(member, fmt::format("claims {} bytes, which {} {} ones cannot be", stat.size,
+                                         stat.comp_size, deflated ? "deflated" : "stored"));
+    }
+    return {};
+  }
+
   Status open(zip_uint64_t index, const std::string& member, ZipMember& out) {
     out.reset(zip_fopen_index(archive_.get(), index, 0));
-    if (out) return {};
-    const int error = zip_error_code_zip(zip_get_error(archive_.get()));
-    if (error == ZIP_ER_COMPNOTSUPP || error == ZIP_ER_ENCRNOTSUPP || error == ZIP_ER_NOPASSWD) {
-      return {Code::unsupported,
-              fmt::format("{}: {}: {}", name_, in_quotes(member), zip_strerror(archive_.get()))};
-    }
-    return corrupt(member, zip_strerror(archive_.get()));
+    return out ? Status() : corrupt(member, zip_strerror(archive_.get()));
   }
 
   Status fill(zip_file_t* file, const std::string& member, std::span<std::byte> out) const {
@@ -155,6 +179,7 @@ class NpzFile final : public TensorFile {
   }
 
   ZipArchive archive_;  // outlives the members
+  const std::uint64_t archive_bytes_;
   std::string name_;
   std::vector<Place> places_;
 };
@@ -173,7 +198,7 @@ Result<std::unique_ptr<TensorFile>> open_npz(std::span<const std::byte> bytes,
     zip_source_free(source);
     return Status(Code::corrupt, fmt::format("{} is no npz file: {}", name, error.text()));
   }
-  auto file = std::make_unique<NpzFile>(std::move(archive), name);
+  auto file = std::make_unique<NpzFile>(std::move(archive), bytes.size(), name);
   if (Status s = file->look(); !s.ok()) return s;
   return std::unique_ptr<TensorFile>(std::move(file));
 }
