@@ -208,7 +208,7 @@ TEST(ReportPage, IsWellFormedAndLoadsNothing) {
     EXPECT_NE(element.name, "link");
     EXPECT_NE(element.name, "img");
   }
-  EXPECT_EQ(count["svg"], 2);
+  EXPECT_EQ(count["svg"], 4);  // two maps, the timeline, the time between steps
   EXPECT_EQ(count["script"], 1);
   for (const char* loads : {"http:", "https:", "//", "@import", "fetch(", "XMLHttp"}) {
     EXPECT_EQ(page.find(loads), std::string::npos) << loads;
