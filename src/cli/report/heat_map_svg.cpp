@@ -51,6 +51,7 @@ class Figure {
 
  private:
   [[nodiscard]] int x(int column) const { return kLeft + column * cell_width_; }
+  [[nodiscard]] int column_of(std::int64_t token) const;
   [[nodiscard]] int x_of_token(std::int64_t token) const;
   [[nodiscard]] int y(int row) const { return kMapTop + (rows_ - 1 - row) * cell_height_; }
   [[nodiscard]] int bottom() const { return kMapTop + rows_ * cell_height_; }
@@ -104,9 +105,17 @@ std::string Figure::draw() {
   return std::move(svg_).text();
 }
 
+int Figure::column_of(std::int64_t token) const {
+  const std::int64_t column = (token - map_.first_token) / map_.tokens_per_column;
+  return static_cast<int>(std::clamp<std::int64_t>(column, 0, columns_));
+}
+
+// Within a column of several tokens in proportion, so that round numbers stand evenly apart; the
+// end of the last token is the end of the map, though its column may not be full.
 int Figure::x_of_token(std::int64_t token) const {
-  const std::int64_t columns = (token - map_.first_token) / map_.tokens_per_column;
-  return x(static_cast<int>(std::clamp<std::int64_t>(columns, 0, columns_)));
+  if (token >= map_.first_token + map_.tokens) return x(columns_);
+  const std::int64_t before = std::max<std::int64_t>(0, token - map_.first_token);
+  return kLeft + static_cast<int>(before * cell_width_ / map_.tokens_per_column);
 }
 
 void Figure::definitions() {
@@ -155,8 +164,8 @@ void Figure::marks(const std::vector<TokenRange>& ranges, const char* kind, cons
     const std::int64_t begin = std::max(range.begin, map_.first_token);
     const std::int64_t end = std::min(range.end, map_.first_token + map_.tokens);
     if (begin >= end) continue;
-    const int left = x_of_token(begin);
-    const int right = x_of_token(end - 1) + cell_width_;
+    const int left = x(column_of(begin));
+    const int right = x(column_of(end - 1)) + cell_width_;
     svg_.add(
         "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"5\" "
         "fill=\"{}\"><title>tokens {}: {}</title></rect>\n",
@@ -232,17 +241,15 @@ void Figure::layers() {
 }
 
 void Figure::tokens() {
-  const std::array<std::int64_t, 10> steps{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
-  std::int64_t every = steps.back();
-  for (const std::int64_t step : steps) {
-    const double apart =
-        static_cast<double>(step * cell_width_) / static_cast<double>(map_.tokens_per_column);
-    if (apart >= 34) {
-      every = step;
-      break;
-    }
+  // 1, 2, 5, 10, …: the closest at which the widest number keeps clear of its neighbour.
+  const auto digits = std::to_string(map_.first_token + map_.tokens).size();
+  const double room = std::max(34.0, 7.0 * static_cast<double>(digits) + 12);
+  std::int64_t every = 1;
+  for (int i = 0; static_cast<double>(every * cell_width_) <
+                  room * static_cast<double>(map_.tokens_per_column);
+       ++i) {
+    every = i % 3 == 1 ? every / 2 * 5 : every * 2;
   }
-  while (map_.tokens / every > 60) every *= 2;
   for (std::int64_t token = (map_.first_token + every - 1) / every * every;
        token < map_.first_token + map_.tokens; token += every) {
     const int middle = x_of_token(token) + (map_.tokens_per_column == 1 ? cell_width_ / 2 : 0);
