@@ -123,7 +123,7 @@ void Collector::take(const RecordView& record) {
   if (!request) return;
   const HookId hook = record.hook->id;
   mark(*request, hook, record.first_token, record.rows, has(record.flags, RowFlags::recomputed));
-  if (!places_[hook]) return;
+  if (!places_[hook] || record.rejected) return;  // of drafts that were not accepted: only that
   for (std::uint32_t i = 0; i < record.rows; ++i) {
     const double norm =
         row_norm(record.hook->dtype, record.data.subspan(i * record.row_bytes, record.row_bytes));

@@ -115,7 +115,8 @@ int Figure::column_of(std::int64_t token) const {
 int Figure::x_of_token(std::int64_t token) const {
   if (token >= map_.first_token + map_.tokens) return x(columns_);
   const std::int64_t before = std::max<std::int64_t>(0, token - map_.first_token);
-  return kLeft + static_cast<int>(before * cell_width_ / map_.tokens_per_column);
+  return kLeft + static_cast<int>(static_cast<double>(before) * cell_width_ /
+                                  static_cast<double>(map_.tokens_per_column));
 }
 
 void Figure::definitions() {
@@ -245,7 +246,7 @@ void Figure::tokens() {
   const auto digits = std::to_string(map_.first_token + map_.tokens).size();
   const double room = std::max(34.0, 7.0 * static_cast<double>(digits) + 12);
   std::int64_t every = 1;
-  for (int i = 0; static_cast<double>(every * cell_width_) <
+  for (int i = 0; static_cast<double>(every) * cell_width_ <
                   room * static_cast<double>(map_.tokens_per_column);
        ++i) {
     every = i % 3 == 1 ? every / 2 * 5 : every * 2;

@@ -160,7 +160,6 @@ ReportData collect_report(const StoreReader& reader, const RunSummary& run,
   Query query;
   query.run = run.run->number;
   query.request = options.request;
-  query.skip_rejected = true;
   RecordCursor records = reader.read(query).value_or_throw();
   for (RecordView record; records.next(record);) collector.take(record);
   GapCursor gaps = reader.gaps(query).value_or_throw();
