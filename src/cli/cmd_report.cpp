@@ -138,9 +138,10 @@ Exit report(const Options& options, Console& console) {
                 << '\n';
   } else {
     write_page(out, page);
-    console.out << fmt::format("{}: {}, {} of {}\n", out, human_bytes(page.size()),
-                               counted(data.requests.size(), "request"),
-                               counted(data.requests.front().maps.size(), "map"));
+    console.out << fmt::format(
+        "{}: {}, {} of {}\n", out, human_bytes(page.size()),
+        counted(data.requests.size(), "request"),
+        counted(data.requests.empty() ? 0 : data.requests.front().maps.size(), "map"));
   }
   warn_of(console, data.findings);
   return Exit::ok;

@@ -169,6 +169,11 @@ void Page::figures() {
       "nothing was, the map stays empty, and nothing was paid for. A hatched cell was wanted and "
       "lost. "
       "Point at a cell for its value.</p>\n");
+  if (data_.requests.empty()) {
+    add("<p class=\"sub\">No map: this run stored {}.</p>\n",
+        data_.table.empty() ? "no request" : "no hook that has layers");
+    return;
+  }
   choice();
   if (data_.requests_left_out > 0) {
     add("<p class=\"sub\">{} not drawn; choose with --request ID, or --tokens for a part of "

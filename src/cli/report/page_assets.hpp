@@ -69,9 +69,11 @@ inline constexpr const char* kPageScript = R"(
       f.hidden = f.dataset.request !== request.value || (f.dataset.hook && f.dataset.hook !== hook.value);
     });
   }
-  document.querySelector('.choice').style.display = 'flex';
-  request.onchange = hook.onchange = choose;
-  choose();
+  if (request) {
+    document.querySelector('.choice').style.display = 'flex';
+    request.onchange = hook.onchange = choose;
+    choose();
+  }
   var tip = document.getElementById('tip');
   document.querySelectorAll('.figure rect > title').forEach(function (t) {
     t.parentNode.setAttribute('data-tip', t.textContent);

@@ -99,6 +99,7 @@ std::string runs_html(const ReportData& data) {
 
 std::string timeline_html(const ReportData& data) {
   const RunHistory& history = *data.history;
+  if (data.run.steps == 0) return "<p>This run stored no step.</p>\n";
   std::string html;
   add(html,
       "<h2>What was switched on, and when</h2>\n<p>A band for each hook type, a line a layer, the "
@@ -122,6 +123,7 @@ std::string timeline_html(const ReportData& data) {
 }
 
 std::string requests_html(const ReportData& data) {
+  if (data.table.empty()) return {};
   std::string html;
   add(html,
       "<h2>Requests</h2>\n<p>Those that lost most first, then the longest.</p>\n<div "
@@ -176,6 +178,7 @@ std::string bytes_html(const ReportData& data) {
 std::string intervals_html(const ReportData& data) {
   const RunHistory& history = *data.history;
   const Durations intervals = history.intervals();
+  if (data.run.steps == 0) return {};
   std::string html;
   add(html,
       "<h2>Time between steps</h2>\n<p>From the end of a step to the end of the next one of its "

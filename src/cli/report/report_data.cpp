@@ -16,7 +16,7 @@ constexpr std::int64_t kFewTokens = 2048;
 /// Shown unless the user says what: the residual stream and what layers add to it.
 constexpr std::string_view kUsual[] = {"resid_pre", "resid_mid", "attn_out", "mlp_out"};
 
-std::vector<std::string> layered_types(const RunInfo& run, const std::vector<HookTotals>& totals) {
+std::vector<std::string> layered_types(const std::vector<HookTotals>& totals) {
   std::vector<std::string> types;
   for (const HookTotals& hook : totals) {
     const bool any = hook.records > 0 || hook.missing() > 0 || hook.shed() > 0;
@@ -25,20 +25,20 @@ std::vector<std::string> layered_types(const RunInfo& run, const std::vector<Hoo
       types.push_back(hook.hook->type);
     }
   }
-  if (types.empty()) {
-    throw Error(Code::not_found,
-                fmt::format("run {} stored no hook that has layers, so there is no map to draw",
-                            run.number));
-  }
   return types;
 }
 
 std::vector<std::string> choose_types(const RunInfo& run, const std::vector<HookTotals>& totals,
                                       const std::vector<std::string>& wanted) {
-  const std::vector<std::string> there = layered_types(run, totals);
+  const std::vector<std::string> there = layered_types(totals);
   const auto has = [&](std::string_view type) {
     return std::find(there.begin(), there.end(), type) != there.end();
   };
+  if (there.empty() && wanted.empty()) return {};
+  if (there.empty()) {
+    throw Error(Code::not_found,
+                fmt::format("--hooks: run {} stored no hook that has layers", run.number));
+  }
   std::vector<std::string> chosen;
   for (const std::string& type : wanted) {
     if (!has(type)) {
@@ -126,7 +126,7 @@ ReportData collect_report(const StoreReader& reader, const RunSummary& run,
     data.types_left_out.insert(data.types_left_out.begin(), types.back());
   }
   const std::size_t most_requests =
-      std::min(options.most_requests, std::max<std::size_t>(1, fit()));
+      types.empty() ? 0 : std::min(options.most_requests, std::max<std::size_t>(1, fit()));
   RequestFilter filter;
   filter.run = run.run->number;
   filter.id = options.request;
@@ -145,16 +145,14 @@ ReportData collect_report(const StoreReader& reader, const RunSummary& run,
     rows[summary.serial] = data.table.size();
     data.table.push_back({std::move(summary), 0});
   }
-  if (data.requests.empty() && !data.table.empty()) {
+  if (data.requests.empty() && !data.table.empty() && !types.empty()) {
     throw Error(Code::not_found, fmt::format("--tokens: no request of run {} has tokens from {} on",
                                              run.run->number, options.begin));
   }
-  if (data.requests.empty()) {
+  if (data.table.empty() && !options.request.empty()) {
     throw Error(Code::not_found,
-                options.request.empty()
-                    ? fmt::format("run {} holds no request", run.run->number)
-                    : fmt::format("--request {}: run {} has no such request (see graphtap ls)",
-                                  one_line(options.request), run.run->number));
+                fmt::format("--request {}: run {} has no such request (see graphtap ls)",
+                            one_line(options.request), run.run->number));
   }
   Collector collector(data, types, options.most_cells);
   Query query;
