@@ -8,7 +8,6 @@
 namespace graphtap::cli {
 namespace {
 
-constexpr std::size_t kFewestColumns = 40;
 constexpr std::size_t kMostColumns = 512;
 
 }  // namespace
@@ -21,8 +20,11 @@ Collector::Collector(ReportData& data, const std::vector<std::string>& types,
     countable_[hook.id] = hook.rows == RowBasis::tokens;
     const auto type = std::find(types.begin(), types.end(), hook.type);
     if (type != types.end() && hook.layer >= 0) {
-      places_[hook.id] = {static_cast<std::size_t>(type - types.begin()),
-                          static_cast<std::size_t>(hook.layer)};
+      auto row = static_cast<std::size_t>(hook.layer);
+#if defined(GRAPHTAP_BUG_report_layers_swapped)
+      row = row == 1 ? 2 : row == 2 ? 1 : row;
+#endif
+      places_[hook.id] = {static_cast<std::size_t>(type - types.begin()), row};
       ++rows;
     }
   }
@@ -34,6 +36,7 @@ Collector::Collector(ReportData& data, const std::vector<std::string>& types,
     if (hook.type == "resid_final" && resid != types.end()) {
       places_[hook.id] = {static_cast<std::size_t>(resid - types.begin()),
                           static_cast<std::size_t>(layers)};
+      ++rows;
     }
   }
   const std::size_t lines = std::max<std::size_t>(1, rows * data.requests.size());
@@ -49,7 +52,6 @@ void Collector::make_maps(RequestReport& request, const std::vector<std::string>
   const RequestSummary& summary = request.summary;
   const TokenRange range = request.tokens;
   const std::int64_t tokens = range.end - range.begin;
-  tokens_[summary.serial].have.resize(static_cast<std::size_t>(tokens));
   for (std::size_t type = 0; type < types.size(); ++type) {
     HeatMap map;
     map.hook = types[type];
@@ -67,9 +69,11 @@ void Collector::make_maps(RequestReport& request, const std::vector<std::string>
     }
     map.cells.resize(map.labels.size() * map.columns);
     for (const TokenRange& part : summary.not_computed) {
-      for (std::int64_t token = part.begin; token < part.end; ++token) {
-        const auto column =
-            static_cast<std::size_t>((token - map.first_token) / map.tokens_per_column);
+      const std::int64_t begin = std::max(part.begin, map.first_token);
+      const std::int64_t end = std::min(part.end, map.first_token + map.tokens);
+      for (std::size_t column = 0; begin < end && column < map.columns; ++column) {
+        const TokenRange held = map.range(column);
+        if (held.end <= begin || held.begin >= end) continue;
         for (std::size_t row = 0; row < map.labels.size(); ++row) {
           map.cells[row * map.columns + column].state = CellState::not_computed;
         }
@@ -77,6 +81,9 @@ void Collector::make_maps(RequestReport& request, const std::vector<std::string>
     }
     request.maps.push_back(std::move(map));
   }
+  Columns& known = columns_[summary.serial];
+  known.have.resize(request.maps.front().columns);
+  known.recomputed.resize(request.maps.front().columns);
 }
 
 RequestReport* Collector::find(std::uint64_t serial) {
@@ -95,15 +102,19 @@ void Collector::change(RequestReport& request, HookId hook, std::int64_t token, 
 }
 
 void Collector::mark(const RequestReport& request, HookId hook, std::int64_t first,
-                     std::uint32_t rows) {
-  if (!countable_[hook] || request.maps.empty()) return;
-  auto& have = tokens_[request.summary.serial].have;
-  for (std::int64_t token = first; token < first + rows; ++token) {
-    const std::int64_t at = token - request.maps.front().first_token;
-    if (at < 0 || at >= static_cast<std::int64_t>(have.size())) continue;
-    auto& hooks = have[static_cast<std::size_t>(at)];
-    if (hooks.empty()) hooks.resize(hooks_.size());
-    hooks[hook] = true;
+                     std::uint32_t rows, bool recomputed) {
+  const HeatMap& map = request.maps.front();
+  const std::int64_t begin = std::max(first, map.first_token);
+  const std::int64_t end = std::min(first + rows, map.first_token + map.tokens);
+  if (!countable_[hook] || begin >= end) return;
+  Columns& columns = columns_[request.summary.serial];
+  const auto column = [&](std::int64_t token) {
+    return static_cast<std::size_t>((token - map.first_token) / map.tokens_per_column);
+  };
+  for (std::size_t at = column(begin); at <= column(end - 1); ++at) {
+    if (columns.have[at].empty()) columns.have[at].resize(hooks_.size());
+    columns.have[at][hook] = true;
+    if (recomputed) columns.recomputed[at] = true;
   }
 }
 
@@ -111,8 +122,8 @@ void Collector::take(const RecordView& record) {
   RequestReport* const request = find(record.request);
   if (!request) return;
   const HookId hook = record.hook->id;
-  mark(*request, hook, record.first_token, record.rows);
-  if (!places_[hook]) return;
+  mark(*request, hook, record.first_token, record.rows, has(record.flags, RowFlags::recomputed));
+  if (!places_[hook] || record.rejected) return;  // of drafts that were not accepted: only that
   for (std::uint32_t i = 0; i < record.rows; ++i) {
     const double norm =
         row_norm(record.hook->dtype, record.data.subspan(i * record.row_bytes, record.row_bytes));
@@ -129,18 +140,27 @@ void Collector::take(const RecordView& record) {
 void Collector::take(const GapView& gap) {
   RequestReport* const request = find(gap.request);
   if (!request) return;
-  mark(*request, gap.hook->id, gap.first_token, gap.rows);
+  mark(*request, gap.hook->id, gap.first_token, gap.rows, false);
   for (std::uint32_t i = 0; i < gap.rows; ++i) {
-    change(*request, gap.hook->id, gap.first_token + i, [&gap](const HeatMap&, Cell& cell) {
-      if (cell.state == CellState::value) return;
-      cell.state = CellState::gap;
+    change(*request, gap.hook->id, gap.first_token + i, [&gap](const HeatMap& map, Cell& cell) {
+      // A token with a row is whole, whatever was lost when it was computed another time. In a
+      // column of several tokens the loss is of another token, as a rule: it is drawn beside the
+      // value.
+      if (cell.state == CellState::value && map.tokens_per_column == 1) return;
+      ++cell.lost;
       cell.reason = gap.reason;
+#if !defined(GRAPHTAP_BUG_report_gap_drawn_as_data)
+      if (cell.state != CellState::value) cell.state = CellState::gap;
+#else
+      cell.state = CellState::value;
+#endif
     });
   }
 }
 
 void Collector::make_bands(RequestReport& request) {
-  const auto& have = tokens_[request.summary.serial].have;
+  const HeatMap& map = request.maps.front();
+  const auto& have = columns_[request.summary.serial].have;
   const std::vector<bool> nothing(hooks_.size());
   std::vector<const std::vector<bool>*> sets;  // in order of their first token
   for (std::size_t i = 0; i < have.size(); ++i) {
@@ -152,11 +172,25 @@ void Collector::make_bands(RequestReport& request) {
       sets.push_back(set);
       request.sets.push_back(set_in_words(hooks_, *set, countable_));
     }
-    const std::int64_t token = request.maps.front().first_token + static_cast<std::int64_t>(i);
+    const TokenRange tokens = map.range(i);
     if (!request.bands.empty() && request.bands.back().set == index) {
-      request.bands.back().tokens.end = token + 1;
+      request.bands.back().tokens.end = tokens.end;
     } else {
-      request.bands.push_back({{token, token + 1}, index});
+      request.bands.push_back({tokens, index});
+    }
+  }
+}
+
+void Collector::make_recomputed(RequestReport& request) {
+  const auto& again = columns_[request.summary.serial].recomputed;
+  auto& ranges = request.recomputed;
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    if (!again[i]) continue;
+    const TokenRange tokens = request.maps.front().range(i);
+    if (!ranges.empty() && ranges.back().end == tokens.begin) {
+      ranges.back().end = tokens.end;
+    } else {
+      ranges.push_back(tokens);
     }
   }
 }
@@ -164,6 +198,7 @@ void Collector::make_bands(RequestReport& request) {
 void Collector::finish() {
   for (RequestReport& request : data_.requests) {
     make_bands(request);
+    make_recomputed(request);
     for (const HeatMap& map : request.maps) {
       for (const Cell& cell : map.cells) {
         if (cell.state != CellState::value || !std::isfinite(cell.norm)) continue;

@@ -51,6 +51,7 @@ class Figure {
 
  private:
   [[nodiscard]] int x(int column) const { return kLeft + column * cell_width_; }
+  [[nodiscard]] int column_of(std::int64_t token) const;
   [[nodiscard]] int x_of_token(std::int64_t token) const;
   [[nodiscard]] int y(int row) const { return kMapTop + (rows_ - 1 - row) * cell_height_; }
   [[nodiscard]] int bottom() const { return kMapTop + rows_ * cell_height_; }
@@ -65,7 +66,10 @@ class Figure {
   void tokens();
   void prompt_line();
   void legend();
-  void swatch(int left, const std::string& fill, const char* words);
+  void marks(const std::vector<TokenRange>& ranges, const char* kind, const char* fill,
+             const char* words);
+  void swatch(int left, const std::string& fill, const char* words, int line = 0,
+              const char* kind = "k");
 
   const RequestReport& request_;
   const HeatMap& map_;
@@ -88,6 +92,8 @@ std::string Figure::draw() {
   svg_.add("<rect class=\"bg\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#f0f0ee\"/>\n",
            kLeft, kMapTop, columns_ * cell_width_, rows_ * cell_height_);
   strip();
+  marks(request_.recomputed, "again", "#c77700", "computed again");
+  marks(request_.summary.rejected, "rejected", "#8b3fc4", "drafted and rejected");
   for (int row = 0; row < rows_; ++row) {
     for (int column = 0; column < columns_; ++column) cell(row, column);
   }
@@ -99,9 +105,18 @@ std::string Figure::draw() {
   return std::move(svg_).text();
 }
 
+int Figure::column_of(std::int64_t token) const {
+  const std::int64_t column = (token - map_.first_token) / map_.tokens_per_column;
+  return static_cast<int>(std::clamp<std::int64_t>(column, 0, columns_));
+}
+
+// Within a column of several tokens in proportion, so that round numbers stand evenly apart; the
+// end of the last token is the end of the map, though its column may not be full.
 int Figure::x_of_token(std::int64_t token) const {
-  const std::int64_t columns = (token - map_.first_token) / map_.tokens_per_column;
-  return x(static_cast<int>(std::clamp<std::int64_t>(columns, 0, columns_)));
+  if (token >= map_.first_token + map_.tokens) return x(columns_);
+  const std::int64_t before = std::max<std::int64_t>(0, token - map_.first_token);
+  return kLeft + static_cast<int>(static_cast<double>(before) * cell_width_ /
+                                  static_cast<double>(map_.tokens_per_column));
 }
 
 void Figure::definitions() {
@@ -143,6 +158,22 @@ void Figure::strip() {
   }
 }
 
+// Between the strip and the map: tokens that were computed more than once, or not accepted.
+void Figure::marks(const std::vector<TokenRange>& ranges, const char* kind, const char* fill,
+                   const char* words) {
+  for (const TokenRange& range : ranges) {
+    const std::int64_t begin = std::max(range.begin, map_.first_token);
+    const std::int64_t end = std::min(range.end, map_.first_token + map_.tokens);
+    if (begin >= end) continue;
+    const int left = x(column_of(begin));
+    const int right = x(column_of(end - 1)) + cell_width_;
+    svg_.add(
+        "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"5\" "
+        "fill=\"{}\"><title>tokens {}: {}</title></rect>\n",
+        kind, left, kMapTop - 6, right - left, fill, tokens_text(range), words);
+  }
+}
+
 std::string Figure::column_words(std::size_t column) const {
   const TokenRange range = map_.range(column);
   std::string words = (range.end - range.begin > 1 ? "tokens " : "token ") + tokens_text(range);
@@ -163,6 +194,10 @@ void Figure::cell(int row, int column) {
       fill = std::isfinite(cell.norm) ? scale_.colour(cell.norm) : "#d000c8";
       words = std::isfinite(cell.norm) ? short_number(cell.norm) : "a value is not finite";
       if (cell.rows > 1) words += fmt::format(" (mean of {})", cell.rows);
+      if (cell.lost > 0) {
+        words += fmt::format(", {} lost: {}", counted(cell.lost, "row"),
+                             graphtap::to_string(cell.reason));
+      }
       not_finite_ = not_finite_ || !std::isfinite(cell.norm);
       break;
     case CellState::gap:
@@ -185,6 +220,12 @@ void Figure::cell(int row, int column) {
           ? "layer"
           : map_.labels[static_cast<std::size_t>(row)],
       words);
+  if (kind == 'v' && cell.lost > 0) {  // some of its tokens are gaps: the lower part is hatched
+    const int part = std::max(2, cell_height_ / 3);
+    svg_.add(
+        "<rect class=\"w\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#{}-gap)\"/>\n",
+        x(column), y(row) + cell_height_ - part, cell_width_, part, id_);
+  }
 }
 
 void Figure::layers() {
@@ -201,17 +242,15 @@ void Figure::layers() {
 }
 
 void Figure::tokens() {
-  const std::array<std::int64_t, 10> steps{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
-  std::int64_t every = steps.back();
-  for (const std::int64_t step : steps) {
-    const double apart =
-        static_cast<double>(step * cell_width_) / static_cast<double>(map_.tokens_per_column);
-    if (apart >= 34) {
-      every = step;
-      break;
-    }
+  // 1, 2, 5, 10, …: the closest at which the widest number keeps clear of its neighbour.
+  const auto digits = std::to_string(map_.first_token + map_.tokens).size();
+  const double room = std::max(34.0, 7.0 * static_cast<double>(digits) + 12);
+  std::int64_t every = 1;
+  for (int i = 0; static_cast<double>(every) * cell_width_ <
+                  room * static_cast<double>(map_.tokens_per_column);
+       ++i) {
+    every = i % 3 == 1 ? every / 2 * 5 : every * 2;
   }
-  while (map_.tokens / every > 60) every *= 2;
   for (std::int64_t token = (map_.first_token + every - 1) / every * every;
        token < map_.first_token + map_.tokens; token += every) {
     const int middle = x_of_token(token) + (map_.tokens_per_column == 1 ? cell_width_ / 2 : 0);
@@ -240,11 +279,13 @@ void Figure::prompt_line() {
       at, 4, bottom() + 4, at - 6, at + 6);
 }
 
-void Figure::swatch(int left, const std::string& fill, const char* words) {
+void Figure::swatch(int left, const std::string& fill, const char* words, int line,
+                    const char* kind) {
+  const int top = legend_top() + 4 + line * 26;
   svg_.add(
-      "<rect x=\"{}\" y=\"{}\" width=\"16\" height=\"12\" fill=\"{}\" "
+      "<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"16\" height=\"12\" fill=\"{}\" "
       "stroke=\"#999999\"/><text x=\"{}\" y=\"{}\" class=\"a\">{}</text>\n",
-      left, legend_top() + 4, fill, left + 22, legend_top() + 14, words);
+      kind, left, top, fill, left + 22, top + 10, words);
 }
 
 void Figure::legend() {
@@ -261,12 +302,15 @@ void Figure::legend() {
         "m\">{3}</text>\n",
         at, top + 16, top + 31, short_number(tick));
   }
-  svg_.add("<text x=\"{}\" y=\"{}\" class=\"a\">norm of {}{}</text>\n", kLeft, top + 48,
-           html_text(map_.hook), scale_.logarithmic() ? ", logarithmic scale" : "");
-  swatch(kLeft + kBar + 30, "#f0f0ee", "not captured");
+  svg_.add("<text x=\"{}\" y=\"{}\" class=\"a\">norm of {}, in units of its values{}</text>\n",
+           kLeft, top + 48, html_text(map_.hook),
+           scale_.logarithmic() ? ", logarithmic scale" : "");
+  swatch(kLeft + kBar + 30, "#f0f0ee", "not captured", 0, "bg");
   swatch(kLeft + kBar + 140, fmt::format("url(#{}-gap)", id_), "gap");
   swatch(kLeft + kBar + 200, fmt::format("url(#{}-not)", id_), "not computed");
   if (not_finite_) swatch(kLeft + kBar + 320, "#d000c8", "not finite");
+  if (!request_.recomputed.empty()) swatch(kLeft + kBar + 30, "#c77700", "recomputed", 1);
+  if (!request_.summary.rejected.empty()) swatch(kLeft + kBar + 140, "#8b3fc4", "rejected", 1);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cli/report/heat_map_svg.hpp"
 #include "cli/report/html_text.hpp"
 #include "cli/report/page_assets.hpp"
+#include "cli/report/page_parts.hpp"
 #include "cli/store_words.hpp"
 #include "cli/values.hpp"
 #include "graphtap/version.hpp"
@@ -25,9 +26,13 @@ class Page {
   std::string write() {
     head();
     summary();
+    html_ += runs_html(data_);
+    html_ += timeline_html(data_);
     figures();
-    requests();
+    html_ += requests_html(data_);
+    html_ += bytes_html(data_);
     totals();
+    html_ += intervals_html(data_);
     findings();
     add("<footer>Made by graphtap {} from {}. This page loads nothing: it can be kept, sent and "
         "read "
@@ -67,7 +72,6 @@ class Page {
   void figures();
   void request_head(const RequestReport& request);
   void set_list(const RequestReport& request);
-  void requests();
   void totals();
   void findings();
 
@@ -98,6 +102,9 @@ void Page::summary() {
   card(false, with_commas(data_.run.steps), "steps that captured something");
   card(false, with_commas(data_.run.records), "records");
   card(false, human_bytes(data_.run.payload_bytes), "captured");
+  card(false,
+       duration_text(static_cast<double>(data_.run.last_end_unix_ns - data_.run.first_end_unix_ns)),
+       "from the first step to the last");
   card(data_.run.missing > 0, with_commas(data_.run.missing), "missing");
   card(data_.run.shed > 0, with_commas(data_.run.shed), "shed");
   add("</div>\n");
@@ -162,10 +169,21 @@ void Page::figures() {
       "nothing was, the map stays empty, and nothing was paid for. A hatched cell was wanted and "
       "lost. "
       "Point at a cell for its value.</p>\n");
+  if (data_.requests.empty()) {
+    add("<p class=\"sub\">No map: this run stored {}.</p>\n",
+        data_.table.empty() ? "no request" : "no hook that has layers");
+    return;
+  }
   choice();
   if (data_.requests_left_out > 0) {
-    add("<p class=\"sub\">{} not drawn; choose with --request.</p>\n",
+    add("<p class=\"sub\">{} not drawn; choose with --request ID, or --tokens for a part of "
+        "each.</p>\n",
         counted(data_.requests_left_out, "further request"));
+  }
+  if (!data_.types_left_out.empty()) {
+    add("<p class=\"sub\">Not drawn, for the page would be too large: {}; choose with "
+        "--hooks.</p>\n",
+        html_text(fmt::format("{}", fmt::join(data_.types_left_out, ", ")), 300));
   }
   for (const RequestReport& request : data_.requests) {
     request_head(request);
@@ -178,7 +196,8 @@ void Page::figures() {
           key(request), html_text(map.hook), html_text(map.hook),
           html_text(request.summary.id, 80));
       if (map.tokens_per_column > 1) {
-        add("<p class=\"sub\">A column is the mean of {} tokens.</p>\n", map.tokens_per_column);
+        add("<p class=\"sub\">A column is the mean of {} tokens; fewer with --tokens.</p>\n",
+            map.tokens_per_column);
       }
       html_ += heat_map_svg(request, map, ColourScale(least, most), labels,
                             fmt::format("f{}-{}", request.summary.serial, i));
@@ -188,22 +207,9 @@ void Page::figures() {
   }
 }
 
-void Page::requests() {
-  add("<h2>Requests</h2>\n<table><tr><th class=\"n\">serial</th><th>id</th><th class=\"n\">prompt "
-      "tokens</th><th class=\"n\">rows of tokens</th><th "
-      "class=\"n\">steps</th><th>complete</th></tr>\n");
-  for (const RequestReport& request : data_.requests) {
-    const RequestSummary& summary = request.summary;
-    add("<tr><td class=\"n\">{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td "
-        "class=\"n\">{}</td><td>{}</td></tr>\n",
-        summary.serial, html_text(summary.id, 120), summary.prompt_tokens,
-        tokens_text(summary.tokens), summary.steps, completeness(summary));
-  }
-  add("</table>\n");
-}
-
 void Page::totals() {
-  add("<h2>Totals</h2>\n<table><tr><th>hook</th><th>layers</th><th class=\"n\">tokens</th><th "
+  add("<h2>Totals of each hook</h2>\n<div "
+      "class=\"wide\"><table><tr><th>hook</th><th>layers</th><th class=\"n\">tokens</th><th "
       "class=\"n\">records</th><th class=\"n\">bytes</th><th class=\"n\">missing</th><th "
       "class=\"n\">shed</th></tr>\n");
   TotalsRow sum;
@@ -222,7 +228,8 @@ void Page::totals() {
   }
   sum.hook = "all";
   row(" class=\"sum\"", sum, "");
-  add("</table>\n<p class=\"sub\">tokens: of each layer in the row; a token that was computed "
+  add("</table></div>\n<p class=\"sub\">tokens: of each layer in the row; a token that was "
+      "computed "
       "twice "
       "counts twice. missing and shed: records that were wanted and are not there.</p>\n");
 }

@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/report/run_history.hpp"
 #include "cli/totals.hpp"
 #include "graphtap/store_reader.hpp"
 
@@ -23,6 +25,7 @@ struct Cell {
   CellState state = CellState::off;
   GapReason reason = GapReason::not_fired;  ///< for gaps
   std::uint32_t rows = 0;                   ///< that `norm` is the mean of
+  std::uint32_t lost = 0;                   ///< rows that are gaps; may stand beside a value
   double norm = 0;                          ///< NaN if a value is not finite
 };
 
@@ -43,7 +46,8 @@ struct HeatMap {
   [[nodiscard]] TokenRange range(std::size_t column) const;
 };
 
-/// Consecutive tokens of a request for which the same hooks were captured (or lost).
+/// Consecutive tokens (whole columns) of a request for which the same hooks were captured (or
+/// lost).
 struct Band {
   TokenRange tokens;
   std::size_t set = 0;  ///< index into RequestReport::sets
@@ -62,6 +66,21 @@ struct RequestReport {
   std::vector<HeatMap> maps;
   std::vector<HookSetWords> sets;  ///< in order of their first token
   std::vector<Band> bands;
+  std::vector<TokenRange> recomputed;  ///< rising, whole columns: some step computed them again
+};
+
+/// A line of the table of requests.
+struct RequestRow {
+  RequestSummary summary;
+  std::uint64_t lost = 0;  ///< records (missing or shed) that would have held rows of it
+};
+
+/// What the hooks of one type delivered.
+struct TypeBytes {
+  std::string hook;  ///< the type
+  std::size_t hooks = 0;
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
 };
 
 struct ReportOptions {
@@ -72,25 +91,36 @@ struct ReportOptions {
   /// knows only of those that were captured.
   std::map<std::uint64_t, std::int64_t> lengths;
   std::size_t most_requests = 12;
-  std::size_t most_cells = 60'000;  ///< of the whole page: bounds its size and the memory taken
+  std::size_t most_cells = 36'000;  ///< of the whole page: bounds its size and the memory taken
+  std::size_t most_rows = 50;       ///< of the table of requests
+  std::int64_t begin = 0;           ///< tokens [begin, end) of each request
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Points into the reader it was collected from, which must outlive it.
 struct ReportData {
   std::string store;
-  RunSummary run;
+  std::vector<RunSummary> runs;  ///< every run of the store
+  RunSummary run;                ///< the one that the rest is about
   std::vector<RequestReport> requests;
-  std::size_t requests_left_out = 0;
+  std::size_t requests_left_out = 0;        ///< of the maps
+  std::vector<std::string> types_left_out;  ///< hook types that were wanted and have no map
+  std::vector<RequestRow> table;            ///< most incomplete first, then longest
+  std::size_t rows_left_out = 0;            ///< of the table
   std::vector<TotalsRow> totals;
+  std::vector<TypeBytes> bytes;  ///< most bytes first
+  std::shared_ptr<const RunHistory> history;
   /// Least and greatest finite norm of each type, over all requests: one colour scale for all of
   /// them.
   std::map<std::string, std::pair<double, double>> scales;
   std::vector<Finding> findings;
 };
 
-/// Reads what the page shows, in one pass over the run; memory is bounded by the cells. Where more
-/// tokens are stored than columns fit, a column is the mean norm of several. Errors (thrown):
-/// not_found (no such run, request or hook), those of the reader.
+/// Reads what the page shows, in three passes over the run (rows, gaps, steps); memory is bounded
+/// by the cells, the hooks and the number of requests, never by steps or tokens. Where more tokens
+/// are stored than columns fit, a column is the mean norm of several; where `most_cells` does not
+/// allow readable maps, requests and then hook types are left out. Errors (thrown): not_found (no
+/// such run, request, hook or token), those of the reader.
 [[nodiscard]] ReportData collect_report(const StoreReader& reader, const RunSummary& run,
                                         const ReportOptions& options);
 

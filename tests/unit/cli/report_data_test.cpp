@@ -83,7 +83,7 @@ TEST(ReportData, ManyTokensShareColumnsAndTheMeanIsShown) {
   SampleStore store;
   ReportOptions options;
   options.lengths[2] = 1000;  // b computed 1000 tokens, most of them uncaptured
-  options.most_cells = 1;     // the fewest columns there are: 40
+  options.most_cells = 400;   // the fewest columns there are: 40
   const ReportData data = collect(store, options);
   const HeatMap& map = data.requests[1].maps[0];
   EXPECT_EQ(map.tokens, 1000);
@@ -126,6 +126,80 @@ TEST(ReportData, RequestsBeyondTheLimitAreCounted) {
   const ReportData data = collect(store, options);
   EXPECT_EQ(data.requests.size(), 1u);
   EXPECT_EQ(data.requests_left_out, 1u);
+}
+
+TEST(ReportData, D6_ALossInAColumnOfManyTokensStandsBesideItsValue) {
+  SampleStore store;
+  ReportOptions options;
+  options.lengths[2] = 1000;
+  options.most_cells = 400;
+  const ReportData data = collect(store, options);
+  const HeatMap& map = data.requests[1].maps[0];
+  // Layer 2 lost token 6, layer 1 nothing; both have tokens 0-3 and 7 in the first column.
+  EXPECT_EQ(map.at(2, 0).state, CellState::value);
+  EXPECT_EQ(map.at(2, 0).lost, 1u);
+  EXPECT_EQ(map.at(2, 0).reason, GapReason::shed_ring);
+  EXPECT_EQ(map.at(1, 0).lost, 0u);
+}
+
+TEST(ReportData, TokensComputedAgainAreMarkedAndRejectedOnesStandInTheStrip) {
+  SampleStore store;
+  const ReportData data = collect(store);
+  const RequestReport& a = data.requests[0];
+  EXPECT_EQ(a.recomputed, (std::vector<TokenRange>{{2, 3}}));
+  EXPECT_EQ(a.summary.rejected, (std::vector<TokenRange>{{11, 12}}));
+  EXPECT_EQ(a.sets[a.bands.back().set].brief, "every hook");  // token 11 was captured
+  EXPECT_EQ(a.maps[0].at(0, 11).state, CellState::off);       // and is not part of the text
+}
+
+TEST(ReportData, D6_TheTableHasTheMostIncompleteRequestsFirst) {
+  SampleStore store;
+  ReportOptions options;
+  options.most_rows = 1;
+  const ReportData data = collect(store, options);
+  ASSERT_EQ(data.table.size(), 1u);
+  EXPECT_EQ(data.rows_left_out, 1u);
+  EXPECT_EQ(data.table[0].summary.id, "alpha");  // lost layer 2 of token 6, and all of step 9
+  EXPECT_EQ(data.table[0].lost, 7u);
+}
+
+TEST(ReportData, TokensChooseAPartOfEachRequest) {
+  SampleStore store;
+  ReportOptions options;
+  options.begin = 2;
+  options.end = 4;
+  const ReportData data = collect(store, options);
+  for (std::size_t request = 0; request < 2; ++request) {
+    const HeatMap& map = data.requests[request].maps[0];
+    EXPECT_EQ(map.first_token, 2);
+    EXPECT_EQ(map.columns, 2u);
+    EXPECT_NEAR(map.at(0, 1).norm, SampleStore::norm(static_cast<int>(request), 0, 3), 1e-3);
+  }
+  options.begin = 5000;
+  options.end = 6000;
+  EXPECT_THROW((void)collect(store, options), Error);
+}
+
+TEST(ReportData, WhatHasNoRoomIsLeftOutAndCounted) {
+  SampleStore store;
+  ReportOptions options;
+  options.most_cells = 200;  // five lines of forty columns: one request
+  const ReportData data = collect(store, options);
+  EXPECT_EQ(data.requests.size(), 1u);
+  EXPECT_EQ(data.requests_left_out, 1u);
+  EXPECT_TRUE(data.types_left_out.empty());
+}
+
+TEST(ReportData, D6_BytesOfEachTypeAreThoseStored) {
+  SampleStore store;
+  const ReportData data = collect(store);
+  ASSERT_EQ(data.bytes.size(), 3u);
+  EXPECT_EQ(data.bytes[0].hook, "resid_pre");
+  EXPECT_EQ(data.bytes[0].hooks, 4u);
+  // Five steps of two rows and one of three, of four layers; one step more of layer 1.
+  EXPECT_EQ(data.bytes[0].bytes, (13u * 4 + 2) * 8);
+  EXPECT_EQ(data.bytes[2].hook, "token_ids");
+  EXPECT_EQ(data.bytes[2].bytes, 13u * 4);
 }
 
 TEST(SetWords, TypesWithTheSameLayersAreNamedTogether) {

@@ -208,13 +208,42 @@ TEST(ReportPage, IsWellFormedAndLoadsNothing) {
     EXPECT_NE(element.name, "link");
     EXPECT_NE(element.name, "img");
   }
-  EXPECT_EQ(count["svg"], 2);
+  EXPECT_EQ(count["svg"], 4);  // two maps, the timeline, the time between steps
   EXPECT_EQ(count["script"], 1);
   for (const char* loads : {"http:", "https:", "//", "@import", "fetch(", "XMLHttp"}) {
     EXPECT_EQ(page.find(loads), std::string::npos) << loads;
   }
   EXPECT_NE(page.find("sample &lt;model&gt;"), std::string::npos);
   EXPECT_NE(page.find("sample &amp; run"), std::string::npos);
+}
+
+TEST(ReportPage, D6_ARunWithoutLayersOrRequestsHasAPageAndNoMap) {
+  TempDir dir;
+  HookTable table("no layers");
+  HookSpec spec;
+  spec.type = "final_logits";
+  spec.row_shape = {2};
+  const HookId logits = table.add(spec).value_or_throw();
+  const auto sink = open_store_sink(dir / "store", table, {}).value_or_throw();
+  const float values[2] = {3, 4};
+  DeliveredStep step;
+  step.table = &table;
+  step.ticket = 1;
+  step.end_unix_ns = 1'700'000'000'000'000'000;
+  step.wanted = HookSet::all(1);
+  step.records.push_back({&table[logits], 0, 1, 8, 0, std::as_bytes(std::span(values)), {}});
+  ASSERT_TRUE(sink->write(step).ok());
+  ASSERT_TRUE(sink->close().ok());
+  const auto reader = open_store(dir / "store");
+  const StoreSummary summary = reader->summary();
+  const ReportData data = collect_report(*reader, summary.runs.front(), {});
+  EXPECT_TRUE(data.requests.empty());
+  const std::string page = report_page(data, {});
+  int pictures = 0;
+  for (const Element& element : parse(page)) pictures += element.name == "svg" ? 1 : 0;
+  EXPECT_EQ(pictures, 1);  // the timeline
+  EXPECT_NE(page.find("No map: this run stored no request"), std::string::npos);
+  EXPECT_NE(page.find("final_logits"), std::string::npos);
 }
 
 TEST(ReportPage, TheTotalsAreThoseOfTheStore) {

@@ -242,6 +242,29 @@ TEST(Report, WritesOneFileAndNoHalfOne) {
   EXPECT_EQ(piped.out.substr(0, 15), "<!DOCTYPE html>");
 }
 
+TEST(Report, D6_JsonIsTheSameDataAndWritesNoPage) {
+  SampleStore store;
+  const CommandResult result = call({"report", store.path, "--json"});
+  ASSERT_EQ(result.exit, Exit::ok) << result.err;
+  const auto data = nlohmann::json::parse(result.out);
+  const auto& map = data["maps"][1]["maps"][0];
+  EXPECT_EQ(map["hook"], "resid_pre");
+  for (std::size_t layer = 0; layer < 4; ++layer) {
+    EXPECT_NEAR(map["norms"][layer][3].get<double>(),
+                SampleStore::norm(1, static_cast<int>(layer), 3), 1e-3);
+  }
+  EXPECT_EQ(map["norms"][2][6], "gap:shed_ring");
+  EXPECT_TRUE(map["norms"][0][5].is_null());
+  EXPECT_EQ(map["norms"][0][9], "not_computed");
+  EXPECT_EQ(data["maps"][0]["rejected"][0], (std::vector<int>{11, 12}));
+  EXPECT_EQ(data["requests"][0]["id"], "alpha");
+  EXPECT_EQ(data["history"]["lost"]["shed_ring"][0], 7);
+  const CommandResult part = call({"report", store.path, "--json", "--tokens", "2-3"});
+  EXPECT_EQ(nlohmann::json::parse(part.out)["maps"][0]["maps"][0]["tokens"], 2);
+  EXPECT_EQ(call({"report", store.path, "--json", "--out", "-"}).exit, Exit::usage);
+  EXPECT_EQ(call({"report", store.path, "--tokens", "9-2"}).exit, Exit::usage);
+}
+
 TEST(Report, ADamagedStoreIsStillDrawnWithAWarning) {
   SampleStore store;
   store.close();
