@@ -60,8 +60,10 @@ stage_release() {
   # The CUDA device is compiled here too; its tests are skipped where there is no GPU.
   prepare_cuda || { fail_stage release "there is no nvcc 13.0, and scripts/fetch_cuda.sh could not fetch it"; return; }
   { configure_release && build release; } || { fail_stage release "it does not build"; return; }
-  local nvcc; nvcc=$(find_nvcc)
-  run_ctest release release CUDAToolkit_ROOT="${nvcc%/bin/nvcc}"
+  local nvcc python
+  nvcc=$(find_nvcc)
+  python=$("$root/scripts/python_env.sh") || { fail_stage release "no Python environment"; return; }
+  run_ctest release release CUDAToolkit_ROOT="${nvcc%/bin/nvcc}" GRAPHTAP_PYTHON="$python"
 }
 
 # Each deliberate bug must be caught by the suite that is named for it.
