@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: ./run test [STAGE…]   stages: release teeth asan fuzz tsan (default: all, in this order)
+# usage: ./run test [STAGE…]   stages: release python teeth asan fuzz tsan (default: all, in this order)
 # Everything that can be checked on this machine. Each stage says what it did and how long it took; the last
 # line is "N passed, N failed" over all of them. Reports and logs lie in test-out/.
 set -euo pipefail
@@ -66,6 +66,33 @@ stage_release() {
   run_ctest release release CUDAToolkit_ROOT="${nvcc%/bin/nvcc}" GRAPHTAP_PYTHON="$python"
 }
 
+# The Python package, built as it lies in the tree, under pytest.
+stage_python() {
+  local python dir results=$out/python
+  python=$("$root/scripts/python_env.sh") || { fail_stage python "no Python environment"; return; }
+  dir=$(build_dir python)
+  { configure python -DPython_EXECUTABLE="$python" && build python graphtap_python graphtap_store_fixture; } ||
+    { fail_stage python "it does not build"; return; }
+  rm -rf "$results"
+  mkdir -p "$results"
+  # -p no:cacheprovider: the checkout stays as it is.
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$dir/python GRAPHTAP_FIXTURE=$dir/tests/graphtap_store_fixture \
+    "$python" -m pytest -q -p no:cacheprovider --junit-xml="$results/junit.xml" "$root/tests/python" \
+    >"$results/log" 2>&1 || tail -n 40 "$results/log" >&2
+  [[ -f $results/junit.xml ]] || { fail_stage python "pytest did not run"; return; }
+  local passed failed skipped
+  read -r passed failed skipped < <("$python" - "$results/junit.xml" <<'PYTHON'
+import sys, xml.etree.ElementTree as ET
+suite = ET.parse(sys.argv[1]).getroot().find("testsuite")
+total, failed, skipped = (int(suite.get(key)) for key in ("tests", "failures", "skipped"))
+failed += int(suite.get("errors"))
+print(total - failed - skipped, failed, skipped)
+PYTHON
+  )
+  ((passed + failed > 0)) || { fail_stage python "no test ran"; return; }
+  record python "$passed" "$failed" "$skipped" "$((SECONDS - began))"
+}
+
 # Each deliberate bug must be caught by the suite that is named for it.
 stage_teeth() {
   [[ -f $(build_dir release)/build.ninja ]] || { fail_stage teeth "needs the release build"; return; }
@@ -104,9 +131,9 @@ stage_fuzz() {
 }
 
 stages=("$@")
-((${#stages[@]})) || stages=(release teeth asan fuzz tsan)
+((${#stages[@]})) || stages=(release python teeth asan fuzz tsan)
 for stage in "${stages[@]}"; do
-  declare -F "stage_$stage" >/dev/null || die "unknown stage: $stage (release teeth asan fuzz tsan)"
+  declare -F "stage_$stage" >/dev/null || die "unknown stage: $stage (release python teeth asan fuzz tsan)"
 done
 
 # Whatever happens, the last line says how it went; ending before the last stage is a failure.
