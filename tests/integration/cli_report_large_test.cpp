@@ -13,17 +13,10 @@
 
 #include "graphtap/store_sink.hpp"
 #include "integration/cli_process.hpp"
+#include "support/sanitized.hpp"
 
 namespace graphtap::testing {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr std::uint64_t kRequests = 1000;
 constexpr std::uint64_t kSteps = kSanitized ? 2'000 : 100'000;  // of the large run

@@ -12,25 +12,15 @@
 #include <map>
 #include <set>
 
+#include "support/sanitized.hpp"
 #include "unit/store/support/places.hpp"
 #include "unit/store/support/steps.hpp"
 
 namespace graphtap::store_test {
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define GRAPHTAP_KILLS 50  // each takes ten times as long
-#elif __has_feature(address_sanitizer)
-#define GRAPHTAP_KILLS 100
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define GRAPHTAP_KILLS 100
-#elif !defined(GRAPHTAP_KILLS)
-#define GRAPHTAP_KILLS 500
-#endif
-constexpr int kKills = GRAPHTAP_KILLS;  // of each durability
+// Of each durability. Under a sanitizer each takes up to ten times as long.
+constexpr int kKills = kThreadSanitizer ? 50 : kAddressSanitizer ? 100 : 500;
 constexpr int kKillsAStore = 10;  // runs that follow each other in one store, each of them killed
 
 /// What the step with this ticket of this run holds: both sides make it from nothing but these

@@ -91,7 +91,7 @@ struct ReportOptions {
   /// knows only of those that were captured.
   std::map<std::uint64_t, std::int64_t> lengths;
   std::size_t most_requests = 12;
-  std::size_t most_cells = 36'000;  ///< of the whole page: bounds its size and the memory taken
+  std::size_t most_cells = 60'000;  ///< of the whole page: bounds its size and the memory taken
   std::size_t most_rows = 50;       ///< of the table of requests
   std::int64_t begin = 0;           ///< tokens [begin, end) of each request
   std::int64_t end = std::numeric_limits<std::int64_t>::max();

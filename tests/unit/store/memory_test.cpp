@@ -5,16 +5,9 @@
 #include <fstream>
 #include <string>
 
+#include "support/sanitized.hpp"
 #include "unit/store/support/places.hpp"
 #include "unit/store/support/steps.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define GRAPHTAP_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define GRAPHTAP_SANITIZED
-#endif
-#endif
 
 namespace graphtap::store_test {
 namespace {
@@ -32,9 +25,7 @@ std::uint64_t anonymous_bytes() {
 }
 
 TEST(Memory, D6_ReadingALargeStoreTakesMemoryForOneStep) {
-#ifdef GRAPHTAP_SANITIZED
-  GTEST_SKIP() << "a sanitizer's own memory is in the way";
-#endif
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is in the way";
   constexpr std::uint64_t kSteps = 400, kRows = 16;
   const TempDir dir;
   const HookTable table = small_table(8, 2048);  // 8 × 16 × 4 KiB a step, 200 MiB in all
