@@ -20,7 +20,7 @@ namespace graphtap::store_test {
 namespace {
 
 // Of each durability. Under a sanitizer each takes up to ten times as long.
-constexpr int kKills = kThreadSanitizer ? 50 : kAddressSanitizer ? 100 : 500;
+constexpr int kKills = kThreadSanitizer ? 20 : kAddressSanitizer ? 50 : 500;
 constexpr int kKillsAStore = 10;  // runs that follow each other in one store, each of them killed
 
 /// What the step with this ticket of this run holds: both sides make it from nothing but these
