@@ -19,6 +19,8 @@ for binary in "$build"/bench/bench_*; do
   echo "== $name" >&2
   "$binary" --benchmark_repetitions="$repeat" --benchmark_out="$out/$name.json" \
     --benchmark_out_format=json "$@" || status=1
+  # Whose machine it was and where the build lay is nobody's business.
+  sed -i -e '/"host_name":/d' -e "s|\"executable\": \".*/|\"executable\": \"|" "$out/$name.json"
 done
 if command -v valgrind >/dev/null; then
   echo "== instructions" >&2
