@@ -1,4 +1,5 @@
 """Reads graphtap's capture stores. Importing it starts no thread, opens no file and needs no torch."""
+from ._arrays import Stack
 from ._arrays import stack as _stack
 from ._graphtap import Gap, Gathered, Missing, Record, Request, Store
 from .errors import *  # noqa: F403

@@ -44,13 +44,31 @@ def as_torch_copy(value):
     return _tensor(value, as_numpy(value).copy())
 
 
-def stack(request, type, layers=None, tokens=None):
-    """One hook type of every layer (or of `layers`) of a request: an array (layers, tokens, row shape...).
+class Stack:
+    """One hook type of several layers of a request, as one buffer.
 
-    One buffer; rows that are missing are zero. Raises NotFoundError if no layer has rows of it, ValueError if
-    layers differ in tokens or row shape: name the tokens then.
+    `layers`, `tokens` (begin, end), `mask` bool (layers, tokens): is the row there? Rows that are not are zero.
     """
-    from .errors import NotFoundError
+
+    def __init__(self, layers, tokens, values, mask):
+        self.layers, self.tokens, self.mask, self._values = layers, tokens, mask, values
+
+    @property
+    def shape(self):
+        return self._values.shape
+
+    def numpy(self):
+        """The buffer, (layers, tokens, row shape...), no copy."""
+        return self._values
+
+
+def stack(request, type, layers=None, tokens=None):
+    """Gathers one hook type of every layer (or of `layers`) of a request into one Stack.
+
+    Raises NotFoundError if no layer has rows of it, InvalidArgumentError (the model has no such hook),
+    UnsupportedError if layers differ in dtype or row shape.
+    """
+    from .errors import NotFoundError, UnsupportedError
 
     if layers is None:
         layers = sorted({r.layer for r in request._store.read(type, serial=request.serial, run=request.run)
@@ -58,13 +76,18 @@ def stack(request, type, layers=None, tokens=None):
     if not layers:
         raise NotFoundError(f"request {request.id!r} has no rows of {type} in any layer")
     tokens = tokens or request.tokens
-    out = None
+    values = mask = None
     for i, layer in enumerate(layers):
-        rows = request.gather(f"{type}:{layer}", tokens=tokens).numpy()
-        if out is None:
-            out = np.empty((len(layers), *rows.shape), rows.dtype)
-        out[i] = rows
-    return out
+        gathered = request.gather(f"{type}:{layer}", tokens=tokens)
+        rows = gathered.numpy()
+        if values is None:
+            values = np.empty((len(layers), *rows.shape), rows.dtype)
+            mask = np.empty(values.shape[:2], bool)
+        if rows.dtype != values.dtype or rows.shape != values.shape[1:]:
+            raise UnsupportedError(f"{type} is {values.dtype} {values.shape[2:]} in layer {layers[0]} and {rows.dtype} "
+                                   f"{rows.shape[1:]} in layer {layer}; name layers that are alike")
+        values[i], mask[i] = rows, gathered.mask
+    return Stack(list(layers), tuple(tokens), values, mask)
 
 
 def mask_of(value):

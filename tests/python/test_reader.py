@@ -113,16 +113,24 @@ def test_d6_torch_shares_the_gathered_buffer(path):
     assert tensor.data_ptr() == gathered.numpy().ctypes.data
 
 
-def test_d6_a_stack_over_layers_is_one_array(path):
+def test_d6_a_stack_is_one_buffer_and_says_where_it_has_holes(path):
     (request,) = graphtap.open(path).requests()
-    with pytest.raises(graphtap.NotFoundError, match="mlp_out|no hook"):
-        try:
-            request.stack("mlp_out")
-        except graphtap.InvalidArgumentError as error:  # the model has no such hook at all
-            raise graphtap.NotFoundError(str(error)) from error
-    array = request.stack("resid_pre", layers=[2, 2])
-    assert array.shape == (2, 6, 2, 3) and array.dtype == np.float32
+    with pytest.raises(graphtap.InvalidArgumentError, match="mlp_out"):
+        request.stack("mlp_out")
+    stack = request.stack("resid_pre", layers=[2, 2])
+    array = stack.numpy()
+    assert stack.shape == array.shape == (2, 6, 2, 3) and array.dtype == np.float32
     assert array[0].tobytes() == array[1].tobytes() == request.gather("resid_pre:2").numpy().tobytes()
+    assert stack.tokens == (0, 6) and stack.mask.tolist() == [[True, True, True, False, True, True]] * 2
+    assert request.stack("resid_pre", layers=[2], tokens=(4, 6)).mask.all()
+
+
+def test_d6_a_stack_of_unlike_layers_is_refused_and_not_cast(path):
+    (request,) = graphtap.open(path).requests()
+    with pytest.raises(graphtap.UnsupportedError, match="layer 2 and float16"):
+        request.stack("resid_pre", layers=[2, 0])
+    with pytest.raises(graphtap.UnsupportedError, match="in layer 0 and"):
+        request.stack("resid_pre")  # every layer of the fixture has another dtype
 
 
 def test_d6_threads_read_while_the_store_is_refreshed(path):
