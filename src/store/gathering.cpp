@@ -11,34 +11,28 @@ namespace graphtap::store {
 Status Gathering::take(const StoredRecord& record, const Piece& piece, bool readable) {
   if (piece.rejected) {
     out_.rejected += piece.rows;
-    mark(piece, Why::rejected, {});
+    mark(piece, Why::rejected, GapReason::not_fired);
     return {};
   }
   if (!readable) {
-    mark(piece, Why::damaged, {});
+    mark(piece, Why::damaged, GapReason::not_fired);
     return {};
   }
   if (Status s = fit(record); !s.ok()) return s;
-  const std::size_t first = place(piece.first_token);
+  const auto first = static_cast<std::size_t>(piece.first_token - out_.tokens.begin);
   std::memcpy(out_.data.data() + first * out_.row_bytes,
               record.data.data() + piece.row * record.row_bytes, piece.rows * record.row_bytes);
-  for (std::size_t i = first; i < first + piece.rows; ++i) {
-    if (tokens_[i].there) ++out_.duplicates;
-    tokens_[i].there = true;
-  }
+  out_.duplicates += coverage_.add(tokens_of(piece));
   return {};
 }
 
 void Gathering::mark(const Piece& piece, Why why, GapReason reason) {
-  const std::size_t first = place(piece.first_token);
-  for (std::size_t i = first; i < first + piece.rows; ++i) mark(tokens_[i], why, reason);
+  coverage_.mark(tokens_of(piece), why, reason);
 }
 
 void Gathering::mark_not_computed(const TokenRange& range) {
-  const std::int64_t begin = std::max(range.begin, out_.tokens.begin);
-  const std::int64_t end = std::min(range.end, out_.tokens.end);
-  for (std::int64_t token = begin; token < end; ++token)
-    mark(tokens_[place(token)], Why::not_computed, {});
+  coverage_.mark({std::max(range.begin, out_.tokens.begin), std::min(range.end, out_.tokens.end)},
+                 Why::not_computed);
 }
 
 Status Gathering::finish() {
@@ -49,39 +43,8 @@ Status Gathering::finish() {
       return {Code::exhausted, "the range does not fit into memory"};
     out_.data.resize(count() * out_.row_bytes);
   }
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    const Token& token = tokens_[i];
-    if (token.there) continue;
-    const auto at = out_.tokens.begin + static_cast<std::int64_t>(i);
-    MissingTokens* last = out_.missing.empty() ? nullptr : &out_.missing.back();
-    if (last && last->tokens.end == at && last->why == token.why && last->reason == token.reason) {
-      ++last->tokens.end;
-    } else {
-      out_.missing.push_back({{at, at + 1}, token.why, token.reason});
-    }
-  }
+  out_.missing = coverage_.missing(out_.tokens);
   return {};
-}
-
-/// What says most about a token wins: damage, then a lost record, then a draft, then a cache.
-void Gathering::mark(Token& token, Why why, GapReason reason) {
-  const auto rank = [](Why w) {
-    switch (w) {
-      case Why::damaged:
-        return 4;
-      case Why::gap:
-        return 3;
-      case Why::rejected:
-        return 2;
-      case Why::not_computed:
-        return 1;
-      default:
-        return 0;
-    }
-  };
-  if (rank(why) < rank(token.why)) return;
-  token.why = why;
-  token.reason = why == Why::gap ? reason : GapReason::not_fired;
 }
 
 Status Gathering::fit(const StoredRecord& record) {

@@ -1,8 +1,8 @@
 #pragma once
 #include <cstddef>
-#include <vector>
 
 #include "graphtap/store_reader.hpp"
+#include "store/coverage.hpp"
 #include "store/walk.hpp"
 
 namespace graphtap::store {
@@ -12,7 +12,7 @@ class Gathering {
  public:
   using Why = MissingTokens::Why;
   /// `out` and `hook` must outlive it; out.tokens says which.
-  Gathering(Gathered& out, const Hook& hook) : out_(out), hook_(hook), tokens_(count()) {}
+  Gathering(Gathered& out, const Hook& hook) : out_(out), hook_(hook) {}
 
   /// Rows of a record. Errors: exhausted, unsupported (rows that differ in width).
   Status take(const StoredRecord& record, const Piece& piece, bool readable);
@@ -23,23 +23,14 @@ class Gathering {
   Status finish();
 
  private:
-  struct Token {
-    bool there = false;
-    Why why = Why::not_captured;
-    GapReason reason = GapReason::not_fired;
-  };
   [[nodiscard]] std::size_t count() const {
     return static_cast<std::size_t>(out_.tokens.end - out_.tokens.begin);
   }
-  [[nodiscard]] std::size_t place(std::int64_t token) const {
-    return static_cast<std::size_t>(token - out_.tokens.begin);
-  }
-  static void mark(Token& token, Why why, GapReason reason);
   Status fit(const StoredRecord& record);
 
   Gathered& out_;
   const Hook& hook_;
-  std::vector<Token> tokens_;
+  Coverage coverage_;
 };
 
 }  // namespace graphtap::store

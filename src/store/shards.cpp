@@ -8,6 +8,7 @@
 
 #include "graphtap/catalogue.hpp"
 #include "graphtap/store_reader.hpp"
+#include "store/coverage.hpp"
 
 namespace graphtap {
 namespace {
@@ -41,17 +42,6 @@ class Presence {
   const Gathered& shard_;
   std::vector<const MissingTokens*> reasons_;
 };
-
-void add_missing(Gathered& out, std::int64_t token, const MissingTokens& reason) {
-  if (!out.missing.empty()) {
-    MissingTokens& last = out.missing.back();
-    if (last.tokens.end == token && last.why == reason.why && last.reason == reason.reason) {
-      ++last.tokens.end;
-      return;
-    }
-  }
-  out.missing.push_back({{token, token + 1}, reason.why, reason.reason});
-}
 
 Status check(const std::vector<Gathered>& shards) {
   const Gathered& first = shards.front();
@@ -165,7 +155,7 @@ Result<Gathered> merge_shards(std::vector<Gathered> shards) {
       found += reason ? 0 : 1;
     }
     if (out.sharded ? missing != nullptr : found == 0) {
-      add_missing(out, token, *missing);
+      store::add_missing(out.missing, {{token, token + 1}, missing->why, missing->reason});
       continue;
     }
     std::uint64_t at = 0;

@@ -19,6 +19,9 @@ struct Piece {
   RowFlags flags = RowFlags::none;
   bool rejected = false;
 };
+[[nodiscard]] inline TokenRange tokens_of(const Piece& piece) noexcept {
+  return {piece.first_token, piece.first_token + piece.rows};
+}
 
 }  // namespace graphtap::store
 

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "store/checksum.hpp"
-#include "store/export/coverage.hpp"
+#include "store/coverage.hpp"
 #include "store/export/names.hpp"
 #include "store/walk.hpp"
 
@@ -35,10 +35,6 @@ struct Seen {
   std::uint64_t rejected = 0;
   Coverage coverage;
 };
-
-TokenRange tokens_of(const Piece& piece) {
-  return {piece.first_token, piece.first_token + piece.rows};
-}
 
 class Planner {
  public:
@@ -85,7 +81,7 @@ class Planner {
             {std::max(range.begin, tensor.tokens.begin), std::min(range.end, tensor.tokens.end)},
             Why::not_computed);
       }
-      tensor.missing = seen.coverage.missing();
+      tensor.missing = seen.coverage.missing(tensor.tokens);
       const std::string& id = id_of(key, seen);
       tensor.name = tensor_name(request_part(id, requests[id] == 1, key.run, key.serial),
                                 seen.hook->name, key.ordinal);

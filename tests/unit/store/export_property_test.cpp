@@ -4,7 +4,7 @@
 #include <map>
 
 #include "graphtap/store_import.hpp"
-#include "store/export/coverage.hpp"
+#include "store/coverage.hpp"
 #include "support/seeds.hpp"
 #include "unit/store/support/exports.hpp"
 #include "unit/store/support/faulty_ops.hpp"
@@ -50,7 +50,7 @@ class Tokens {
     }
     std::int64_t end = range.begin - 1;
     const MissingTokens* last = nullptr;
-    const auto ranges = coverage.missing();
+    const auto ranges = coverage.missing(range);
     for (const MissingTokens& each : ranges) {
       EXPECT_GE(each.tokens.begin, end);
       if (last && each.tokens.begin == end) {

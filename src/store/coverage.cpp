@@ -1,4 +1,4 @@
-#include "store/export/coverage.hpp"
+#include "store/coverage.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -8,6 +8,7 @@ namespace {
 
 using Why = MissingTokens::Why;
 
+/// What says most about a token wins: damage, then a lost record, then a draft, then a cache.
 int weight(Why why) noexcept {
   switch (why) {
     case Why::damaged:
@@ -25,6 +26,16 @@ int weight(Why why) noexcept {
 }
 
 }  // namespace
+
+void add_missing(std::vector<MissingTokens>& list, const MissingTokens& next) {
+  MissingTokens* last = list.empty() ? nullptr : &list.back();
+  if (last && last->tokens.end == next.tokens.begin && last->why == next.why &&
+      last->reason == next.reason) {
+    last->tokens.end = next.tokens.end;
+  } else {
+    list.push_back(next);
+  }
+}
 
 /// Cuts the runs at both ends of `tokens`, fills what is between them, and changes each piece.
 template <class Change>
@@ -83,7 +94,7 @@ std::uint64_t Coverage::add(TokenRange tokens) {
 
 void Coverage::mark(TokenRange tokens, Why why, GapReason reason) {
   apply(tokens, [&](Run& run) {
-#ifdef GRAPHTAP_BUG_export_last_reason_wins
+#ifdef GRAPHTAP_BUG_coverage_last_reason_wins
     run.why = why;
 #endif
     if (weight(why) < weight(run.why)) return;
@@ -105,23 +116,15 @@ std::uint64_t Coverage::present() const {
   return rows;
 }
 
-std::vector<MissingTokens> Coverage::missing() const {
+std::vector<MissingTokens> Coverage::missing(TokenRange all) const {
   std::vector<MissingTokens> missing;
-  std::int64_t at = runs_.empty() ? 0 : runs_.front().tokens.begin;
-  const auto push = [&missing](const MissingTokens& next) {
-    MissingTokens* last = missing.empty() ? nullptr : &missing.back();
-    if (last && last->tokens.end == next.tokens.begin && last->why == next.why &&
-        last->reason == next.reason) {
-      last->tokens.end = next.tokens.end;
-    } else {
-      missing.push_back(next);
-    }
-  };
+  std::int64_t at = all.begin;
   for (const Run& run : runs_) {
-    if (run.tokens.begin > at) push({{at, run.tokens.begin}});
-    if (!run.there) push({run.tokens, run.why, run.reason});
+    if (run.tokens.begin > at) add_missing(missing, {{at, run.tokens.begin}});
+    if (!run.there) add_missing(missing, {run.tokens, run.why, run.reason});
     at = run.tokens.end;
   }
+  if (all.end > at) add_missing(missing, {{at, all.end}});
   return missing;
 }
 

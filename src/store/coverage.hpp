@@ -6,8 +6,11 @@
 
 namespace graphtap::store {
 
-/// What is known of the tokens of one request in one hook, told range by range. Says the same as
-/// StoreReader::gather() does, and needs memory for ranges only, not for tokens. One thread.
+/// Adds to a rising list; what goes on with the last of it makes that longer.
+void add_missing(std::vector<MissingTokens>& list, const MissingTokens& next);
+
+/// What is known of the tokens of one request in one hook, told range by range: memory for ranges,
+/// not for tokens. One thread.
 class Coverage {
  public:
   /// Rows of these tokens are there. Returns how many of them were there before.
@@ -18,8 +21,8 @@ class Coverage {
   /// The smallest range around everything that was told.
   [[nodiscard]] TokenRange tokens() const;
   [[nodiscard]] std::uint64_t present() const;
-  /// Tokens of tokens() without a row: rising, disjoint.
-  [[nodiscard]] std::vector<MissingTokens> missing() const;
+  /// Tokens of `all` without a row: rising, disjoint. `all` holds everything that was told.
+  [[nodiscard]] std::vector<MissingTokens> missing(TokenRange all) const;
 
  private:
   struct Run {
