@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "device/small_float.hpp"
+#include "base/small_float.hpp"
 #include "graphtap/dtype.hpp"
 
 namespace graphtap::cuda {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "device/small_float.hpp"
+#include "base/small_float.hpp"
 
 namespace graphtap {
 namespace {

@@ -1,44 +1,21 @@
 #include "store/export/stream.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <utility>
+
+#include "base/small_float.hpp"
 
 namespace graphtap::store {
 namespace {
 
-struct SmallFloat {
-  int exponent_bits, mantissa_bits;
-  bool infinities;  // e4m3 has none: the topmost magnitude is NaN, all others are numbers
-};
-
-float widen(std::uint32_t code, SmallFloat f) {
-  const int bias = (1 << (f.exponent_bits - 1)) - 1;
-  const std::uint32_t sign = (code >> (f.exponent_bits + f.mantissa_bits)) << 31;
-  const std::uint32_t top = (1u << f.exponent_bits) - 1;
-  const std::uint32_t exponent = (code >> f.mantissa_bits) & top;
-  const std::uint32_t mantissa = code & ((1u << f.mantissa_bits) - 1);
-  const std::uint32_t shifted = mantissa << (23 - f.mantissa_bits);
-  const bool nan_only = !f.infinities && mantissa == (1u << f.mantissa_bits) - 1;
-  if (exponent == top && (f.infinities || nan_only)) {
-    return std::bit_cast<float>(sign | 0x7f800000u | shifted);
-  }
-  if (exponent == 0) {
-    const float magnitude = std::ldexp(static_cast<float>(mantissa), 1 - bias - f.mantissa_bits);
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
-  }
-  const auto rebased = static_cast<std::uint32_t>(static_cast<int>(exponent) - bias + 127);
-  return std::bit_cast<float>(sign | (rebased << 23) | shifted);
-}
-
 template <class Code>
-void widen_all(std::span<const std::byte> values, SmallFloat format, std::vector<std::byte>& out) {
+void widen_all(std::span<const std::byte> values, small_float::Format format,
+               std::vector<std::byte>& out) {
   for (std::size_t i = 0; i < values.size() / sizeof(Code); ++i) {
     Code code;
     std::memcpy(&code, values.data() + i * sizeof(Code), sizeof(Code));
-    const float value = widen(code, format);
+    const float value = small_float::widen(code, format);
     std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value));
   }
 }
@@ -54,16 +31,16 @@ std::vector<std::byte> widened(DType dtype, std::span<const std::byte> values) {
   std::vector<std::byte> out(values.size() / size_of(dtype) * sizeof(float));
   switch (dtype) {
     case DType::f16:
-      widen_all<std::uint16_t>(values, {5, 10, true}, out);
+      widen_all<std::uint16_t>(values, small_float::kF16, out);
       break;
     case DType::bf16:
-      widen_all<std::uint16_t>(values, {8, 7, true}, out);
+      widen_all<std::uint16_t>(values, small_float::kBf16, out);
       break;
     case DType::f8_e4m3:
-      widen_all<std::uint8_t>(values, {4, 3, false}, out);
+      widen_all<std::uint8_t>(values, small_float::kE4m3, out);
       break;
     case DType::f8_e5m2:
-      widen_all<std::uint8_t>(values, {5, 2, true}, out);
+      widen_all<std::uint8_t>(values, small_float::kE5m2, out);
       break;
     default:
       break;

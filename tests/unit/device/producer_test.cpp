@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/small_float.hpp"
 #include "device/host/random.hpp"
-#include "device/small_float.hpp"
 #include "unit/device/support.hpp"
 
 namespace graphtap {

@@ -1,4 +1,4 @@
-#include "device/small_float.hpp"
+#include "base/small_float.hpp"
 
 #include <gtest/gtest.h>
 

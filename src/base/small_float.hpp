@@ -53,6 +53,17 @@ inline constexpr Format kE5m2{5, 2, true};
   return std::bit_cast<float>(sign | (biased << 23) | (mantissa << (23 - f.mantissa_bits)));
 }
 
+/// decode(), but a NaN keeps its sign and its bits, as a conversion that only widens does.
+[[nodiscard]] constexpr float widen(std::uint32_t code, Format f) noexcept {
+  const std::uint32_t magnitude = code & (sign_bit(f) - 1);
+  const bool nan =
+      magnitude >= beyond_finite(f) && !(f.infinities && magnitude == beyond_finite(f));
+  if (!nan) return decode(code, f);
+  const std::uint32_t sign = (code & sign_bit(f)) ? 0x80000000u : 0u;
+  const std::uint32_t mantissa = magnitude & ((1u << f.mantissa_bits) - 1);
+  return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << (23 - f.mantissa_bits)));
+}
+
 /// Rounds to nearest, ties to even. Too large a value becomes infinity, or NaN where there is none
 /// (no saturation); a NaN becomes nan_code().
 [[nodiscard]] constexpr std::uint32_t encode(float value, Format f) noexcept {
