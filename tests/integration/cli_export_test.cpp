@@ -2,7 +2,6 @@
 // may not be written to, and little memory.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -106,15 +105,8 @@ TEST(CliExport, D6_InterruptedAndKilledItGoesOnWhereItStopped) {
   EXPECT_TRUE(files_in(out, ".graphtap-export.json").empty());
 }
 
-/// The command with at most this much memory of its own: what is mapped from files is not meant.
 Ended run_with_memory(const std::vector<std::string>& arguments, rlim_t bytes) {
-  rlimit before{};
-  EXPECT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
-  const rlimit little{bytes, before.rlim_max};
-  EXPECT_EQ(setrlimit(RLIMIT_DATA, &little), 0);
-  Process process(arguments);
-  EXPECT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
-  return process.wait();
+  return Process(arguments, "/dev/null", bytes).wait();
 }
 
 TEST(CliExport, D6_FarMoreThanTheMemoryThereIs) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,17 +21,22 @@ namespace graphtap::testing {
 struct Ended {
   int exit = -1;  ///< 128 + signal if it was killed
   std::string out, err;
+  long resident_kib = 0;  ///< at most, with the mapped pages of files
 };
 
 /// The real command as a process of its own.
 class Process {
  public:
-  /// Starts GRAPHTAP_COMMAND with `arguments`; standard input is `input`, a path.
-  explicit Process(const std::vector<std::string>& arguments, const char* input = "/dev/null") {
+  /// Starts GRAPHTAP_COMMAND with `arguments`; standard input is `input`, a path. `memory_bytes`:
+  /// of its own it may have that much (mapped files do not count).
+  explicit Process(const std::vector<std::string>& arguments, const char* input = "/dev/null",
+                   rlim_t memory_bytes = RLIM_INFINITY) {
     std::array<int, 2> out{}, err{};
     if (pipe2(out.data(), O_CLOEXEC) != 0 || pipe2(err.data(), O_CLOEXEC) != 0) std::abort();
     pid_ = fork();
     if (pid_ == 0) {
+      const rlimit memory{memory_bytes, memory_bytes};
+      if (memory_bytes != RLIM_INFINITY) setrlimit(RLIMIT_DATA, &memory);
       const int in = open(input, O_RDONLY);
       dup2(in, 0);
       dup2(out[1], 1);
@@ -77,8 +83,10 @@ class Process {
       take(fds[1], ended.err);
     }
     int status = 0;
-    waitpid(pid_, &status, 0);
+    rusage usage{};
+    wait4(pid_, &status, 0, &usage);
     pid_ = -1;
+    ended.resident_kib = usage.ru_maxrss;
     ended.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return ended;
   }

@@ -1,8 +1,5 @@
 // The report of a store of many requests and runs: bounded in memory and size, and right.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -110,40 +107,9 @@ class LargeStore {
   std::uint64_t last_shed_ = 0;
 };
 
-struct Measured {
-  int exit = -1;
-  double seconds = 0;
-  long resident_kib = 0;  // with the mapped pages of the store
-};
-
-// The command with at most `anonymous` bytes of memory of its own (mapped files do not count).
-Measured run(const std::vector<std::string>& arguments, const std::string& out,
-             std::uint64_t anonymous) {
-  Measured measured;
-  const auto began = std::chrono::steady_clock::now();
-  std::fflush(nullptr);  // or the child would write it again
-  const pid_t pid = fork();
-  if (pid == 0) {
-    if (!kSanitized) {
-      const rlimit limit{anonymous, anonymous};
-      setrlimit(RLIMIT_DATA, &limit);
-    }
-    if (std::freopen(out.c_str(), "w", stdout) == nullptr) _exit(126);
-    std::vector<char*> argv{const_cast<char*>(GRAPHTAP_COMMAND)};
-    for (const std::string& argument : arguments)
-      argv.push_back(const_cast<char*>(argument.c_str()));
-    argv.push_back(nullptr);
-    execv(GRAPHTAP_COMMAND, argv.data());
-    _exit(127);
-  }
-  int status = 0;
-  rusage usage{};
-  wait4(pid, &status, 0, &usage);
-  measured.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  measured.resident_kib = usage.ru_maxrss;
-  measured.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  return measured;
+/// A sanitizer's own memory would not fit.
+Ended run_in_little(const std::vector<std::string>& arguments) {
+  return Process(arguments, "/dev/null", kSanitized ? RLIM_INFINITY : kAnonymousMemory).wait();
 }
 
 std::string read(const std::string& path) {
@@ -152,28 +118,24 @@ std::string read(const std::string& path) {
 }
 
 TEST(ReportOfALargeStore, D6_IsBoundedInMemoryAndSizeAndCountsAreThoseWritten) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("graphtap-large-" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
-  const struct Gone {
-    std::filesystem::path path;
-    ~Gone() { std::filesystem::remove_all(path); }
-  } gone{folder};
-  const std::string store = folder / "store", page = folder / "page.html", json = folder / "json";
+  const Scratch folder;
+  const std::string store = folder / "store", page = folder / "page.html";
   const LargeStore large(store);
   if (HasFatalFailure()) return;
 
-  const Measured made =
-      run({"report", store, "--run", "2", "--out", page, "--json"}, json, kAnonymousMemory);
-  ASSERT_EQ(made.exit, 0);
+  const auto began = std::chrono::steady_clock::now();
+  const Ended made = run_in_little({"report", store, "--run", "2", "--out", page, "--json"});
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  ASSERT_EQ(made.exit, 0) << made.err;
   const std::string html = read(page);
-  std::printf("%.2f s, %ld KiB resident (mapped pages included), page of %zu bytes\n", made.seconds,
+  std::printf("%.2f s, %ld KiB resident (mapped pages included), page of %zu bytes\n", seconds,
               made.resident_kib, html.size());
-  RecordProperty("seconds", std::to_string(made.seconds));
+  RecordProperty("seconds", std::to_string(seconds));
   EXPECT_LE(html.size(), 5'000'000u);
   EXPECT_GT(html.size(), 100'000u);
 
-  const auto data = nlohmann::json::parse(read(json));
+  const auto data = nlohmann::json::parse(made.out);
   ASSERT_EQ(data["runs"].size(), 3u);
   const auto& run_2 = data["runs"][1];
   EXPECT_EQ(run_2["requests"], kRequests);
@@ -203,16 +165,15 @@ TEST(ReportOfALargeStore, D6_IsBoundedInMemoryAndSizeAndCountsAreThoseWritten) {
       << half;
 
   // One request, some tokens; a run without steps is no crash.
-  const Measured one =
-      run({"report", store, "--run", "2", "--request", "request-7", "--tokens", "1-3", "--json"},
-          json, kAnonymousMemory);
-  ASSERT_EQ(one.exit, 0);
-  const auto chosen = nlohmann::json::parse(read(json));
+  const Ended one = run_in_little(
+      {"report", store, "--run", "2", "--request", "request-7", "--tokens", "1-3", "--json"});
+  ASSERT_EQ(one.exit, 0) << one.err;
+  const auto chosen = nlohmann::json::parse(one.out);
   ASSERT_EQ(chosen["maps"].size(), 1u);
   EXPECT_EQ(chosen["maps"][0]["maps"][0]["first_token"], 1);
   EXPECT_EQ(chosen["maps"][0]["maps"][0]["tokens"], 3);
   EXPECT_NEAR(chosen["maps"][0]["maps"][0]["norms"][2][1].get<double>(), 4.0, 1e-3);
-  const Measured none = run({"report", store, "--out", page}, json, kAnonymousMemory);
+  const Ended none = run_in_little({"report", store, "--out", page});
   EXPECT_EQ(none.exit, 0);
   EXPECT_NE(read(page).find("This run stored no step"), std::string::npos);
 }

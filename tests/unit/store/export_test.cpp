@@ -20,19 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Export : public testing::TestWithParam<ExportFormat> {
+class Export : public EachFormat {
  protected:
-  Export() { options_.format = GetParam(); }
-  [[nodiscard]] std::string ending() const { return std::string(".") + to_string(GetParam()); }
   Result<ExportReport> export_all(const fs::path& to, const Query& query = {}) {
     return export_store(*store_.reader(), query, to, options_);
   }
-  [[nodiscard]] fs::path place(const std::string& name = "out") const {
-    return store_.dir.path() / (name + ending());
-  }
-
-  MixedStore store_;
-  ExportOptions options_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Formats, Export, testing::ValuesIn(formats()),

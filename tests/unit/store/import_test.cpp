@@ -18,19 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Import : public testing::TestWithParam<ExportFormat> {
+class Import : public EachFormat {
  protected:
-  Import() { options_.format = GetParam(); }
   ExportReport export_all(const std::string& name = "out") {
     return export_store(*store_.reader(), {}, place(name), options_).value_or_throw();
   }
-  [[nodiscard]] fs::path place(const std::string& name) const {
-    return store_.dir.path() / (name + "." + to_string(GetParam()));
-  }
   [[nodiscard]] fs::path other() const { return store_.dir.path() / "other"; }
-
-  MixedStore store_;
-  ExportOptions options_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Formats, Import, testing::ValuesIn(formats()),

@@ -1,8 +1,6 @@
 // Limits of size and age, and making room on a full disk: whole segments go, oldest first, and what
 // is left is a sound store.
 #include <gtest/gtest.h>
-#include <sys/mount.h>
-#include <utime.h>
 
 #include <thread>
 
@@ -188,15 +186,8 @@ TEST_F(Limits, E_StepsThatGoBackInTimeAreStoredInOrder) {
 }
 
 TEST_F(Limits, E_AFullDiskMakesRoomByItsOldestSegmentsIfAsked) {
-  const auto small = dir_.path() / "store";
-  std::filesystem::create_directory(small);
-  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=2m") != 0) {
-    GTEST_SKIP() << "no right to mount a small disk";
-  }
-  struct Unmount {
-    std::filesystem::path path;
-    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
-  } unmount{small};
+  const SmallDisk disk(dir_.store(), "2m");
+  if (!disk.mounted()) GTEST_SKIP() << "no right to mount a small disk";
   StoreOptions options;
   options.segment_bytes = 128 << 10;
   options.when_full = WhenFull::remove_oldest;

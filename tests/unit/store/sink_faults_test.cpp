@@ -173,14 +173,8 @@ TEST(SinkFaults, E_AFullDiskRefusesEveryStepUntilThereIsRoomAndLeavesNoLitter) {
 TEST(SinkFaults, E_OnARealFullDiskWhatWasStoredStaysAndRoomIsUsedAgain) {
   const TempDir dir;
   const auto mount_point = dir.path() / "small";
-  std::filesystem::create_directory(mount_point);
-  if (::mount("tmpfs", mount_point.c_str(), "tmpfs", 0, "size=2m") != 0) {
-    GTEST_SKIP() << "no right to mount a small disk";
-  }
-  struct Unmount {
-    std::filesystem::path path;
-    ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
-  } unmount{mount_point};
+  const SmallDisk disk(mount_point, "2m");
+  if (!disk.mounted()) GTEST_SKIP() << "no right to mount a small disk";
   const HookTable table = small_table(1, 32 << 10);  // 64 KiB a row
   const Request a = make_request(1, "a");
   const auto filler = mount_point / "filler";

@@ -211,4 +211,17 @@ inline void expect_same_rows(const StoreReader& from, const StoreReader& to, std
   EXPECT_GT(compared, 0u);
 }
 
+/// A MixedStore, and what its exports in one format are called.
+class EachFormat : public ::testing::TestWithParam<ExportFormat> {
+ protected:
+  EachFormat() { options_.format = GetParam(); }
+  [[nodiscard]] std::string ending() const { return std::string(".") + to_string(GetParam()); }
+  [[nodiscard]] std::filesystem::path place(const std::string& name = "out") const {
+    return store_.dir.path() / (name + ending());
+  }
+
+  MixedStore store_;
+  ExportOptions options_;
+};
+
 }  // namespace graphtap::store_test

@@ -1,6 +1,7 @@
 #pragma once
 // Directories and files that tests work on.
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -42,6 +43,26 @@ class TempDir {
 
  private:
   std::filesystem::path path_;
+};
+
+/// A file system of a few megabytes at a directory, made if need be; gone at the end.
+class SmallDisk {
+ public:
+  SmallDisk(std::filesystem::path path, const char* size) : path_(std::move(path)) {
+    std::filesystem::create_directory(path_);
+    mounted_ =
+        ::mount("tmpfs", path_.c_str(), "tmpfs", 0, (std::string("size=") + size).c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  [[nodiscard]] bool mounted() const { return mounted_; }  ///< false: there is no right to
+
+ private:
+  std::filesystem::path path_;
+  bool mounted_ = false;
 };
 
 inline std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
