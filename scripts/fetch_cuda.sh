@@ -46,11 +46,11 @@ esac
 ready && exit 0
 [[ $(uname -m) == x86_64 ]] || die "the pinned wheels are for x86-64; install CUDA 13.0 so that nvcc is on PATH"
 
-mkdir -p "$cache"/{downloads,work} || die "cannot write to the cache $cache"
+mkdir -p "$cache"/{downloads,scratch} || die "cannot write to the cache $cache"
 exec 9>"$cache/lock"
 flock -n 9 || { say "waiting for another run that is filling $cache"; flock 9; }
 ready && exit 0
-work=$(mktemp -d "$cache/work/cuda.XXXXXX")
+work=$(mktemp -d "$cache/scratch/cuda.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 # shellcheck source=scripts/fetch_lib.sh
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/fetch_lib.sh"

@@ -86,11 +86,11 @@ if engine_ready && model_ready; then
   exit 0
 fi
 
-mkdir -p "$cache"/{downloads,engine,models,work} || die "cannot write to the cache $cache"
+mkdir -p "$cache"/{downloads,engine,models,scratch} || die "cannot write to the cache $cache"
 need flock util-linux
 exec 9>"$cache/lock"
 flock -n 9 || { say "waiting for another run that is filling $cache"; flock 9; }
-work=$(mktemp -d "$cache/work/run.XXXXXX")
+work=$(mktemp -d "$cache/scratch/run.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 need python3 python3
 
@@ -132,7 +132,7 @@ EOF
 
 build_engine() {
   need cmake cmake; need ninja ninja-build; need c++ g++; need cc gcc
-  local source=$cache/work/source build=$work/build jobs=${GRAPHTAP_ENGINE_JOBS:-$(nproc)}
+  local source=$cache/scratch/source build=$work/build jobs=${GRAPHTAP_ENGINE_JOBS:-$(nproc)}
   local onoff=OFF; [[ $level == x86-64-v3 ]] && onoff=ON
   say "unpacking llama.cpp"
   # A fixed path, so that a compiler cache finds its entries again.

@@ -80,8 +80,8 @@ ensure_gtest() {
   if compgen -G '/usr/lib/*/libgtest.a' || compgen -G '/usr/*lib/libgtest.a' || [[ ! -f $from/CMakeLists.txt ]]; then
     return 0  # there, or cmake will say that it is not
   fi >/dev/null
-  [[ -d $to ]] || { cmake -S "$from" -B "$cache/work/googletest" -DCMAKE_INSTALL_PREFIX="$to" -DBUILD_GMOCK=OFF &&
-    cmake --build "$cache/work/googletest" -j "$jobs" --target install; } >"$out/build/googletest.log" 2>&1 || return 1
+  [[ -d $to ]] || { cmake -S "$from" -B "$cache/scratch/googletest" -DCMAKE_INSTALL_PREFIX="$to" -DBUILD_GMOCK=OFF &&
+    cmake --build "$cache/scratch/googletest" -j "$jobs" --target install; } >"$out/build/googletest.log" 2>&1 || return 1
   export CMAKE_PREFIX_PATH=$to${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
 }
 

@@ -1,7 +1,7 @@
 // Which form of a producer to ship: each as a kernel of its own in the decode-shaped graph of
 // decode_graph.cpp.
 //
-// All forms are derived from one capture: a template with four placeholder kernels a layer, of
+// All forms are derived from one capture: a template with four empty kernels a layer, of
 // which a form's clone keeps as many as it needs, with the form's kernel and arguments put in their
 // place. `removed` keeps none.
 // "_off" is the same exec with ticket 0 in the header. "step_…" are what a step's own header costs,

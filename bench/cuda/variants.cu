@@ -271,9 +271,9 @@ __global__ void close_kernel(wire::StepHeader* header, std::uint32_t slots) {
 
 std::span<const Form> forms() { return kForms; }
 
-void launch_placeholder(cudaStream_t stream) {
+void launch_empty_form(cudaStream_t stream) {
   empty_form<<<1, 32, 0, stream>>>(FormArgs{});
-  check(cudaGetLastError(), "launch a placeholder");
+  check(cudaGetLastError(), "launch the empty form");
 }
 
 void upload_by_kernel(void* header, const void* image, std::size_t bytes, cudaStream_t stream) {

@@ -38,7 +38,7 @@ struct Form {
 };
 [[nodiscard]] std::span<const Form> forms();
 /// The kernel that a template holds in place of each form.
-void launch_placeholder(cudaStream_t stream);
+void launch_empty_form(cudaStream_t stream);
 
 /// Ways to write a step's header, and to close it.
 void upload_by_kernel(void* header, const void* image, std::size_t bytes,

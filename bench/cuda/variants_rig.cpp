@@ -145,7 +145,7 @@ FormTemplate::FormTemplate(const DecodeModel& model, cudaStream_t stream) {
   graph_ = model.capture(stream, [&](int) {
     auto& places = places_.emplace_back();
     for (int i = 0; i < kMaxSources; ++i) {
-      launch_placeholder(stream);
+      launch_empty_form(stream);
       cudaStreamCaptureStatus status{};
       const cudaGraphNode_t* tail = nullptr;
       std::size_t count = 0;

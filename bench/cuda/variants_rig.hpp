@@ -45,7 +45,7 @@ class FormMemory {
   PinnedMemory image_;
 };
 
-/// The model with kMaxSources placeholders before each layer.
+/// The model with kMaxSources empty kernels before each layer.
 class FormTemplate {
  public:
   FormTemplate(const DecodeModel& model, cudaStream_t stream);
