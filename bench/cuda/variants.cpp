@@ -80,7 +80,10 @@ void add_header_steps(std::vector<Variant>& variants, std::vector<cudaGraphExec_
   add("close_kernel", {}, close_kernel, plain);
   add("upload_memcpy_1024_close_memset", by_memcpy(1024), close_memset, plain);
   add("upload_memcpy_1024_close_kernel", by_memcpy(1024), close_kernel, plain);
-  add("upload_kernel_1024_close_kernel", by_kernel(1024), close_kernel, plain);
+  for (const std::size_t bytes : {std::size_t{512}, std::size_t{1024}}) {
+    add(fmt::format("upload_kernel_{}_close_kernel", bytes), by_kernel(bytes), close_kernel, plain);
+    add(fmt::format("upload_kernel_{}_close_memset", bytes), by_kernel(bytes), close_memset, plain);
+  }
   for (const auto& [name, close] : {std::pair{"close_kernel_node", Close::by_kernel_node},
                                     std::pair{"close_memset_node", Close::by_memset_node}}) {
     execs.push_back(from.derive(nullptr, memory, close));
