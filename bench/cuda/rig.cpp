@@ -145,6 +145,7 @@ void HandWrittenHeader::write(wire::StepHeader* header, std::span<const HookId> 
     slot.capacity16 = static_cast<std::uint32_t>(payload / wire::kAlign);
     std::memcpy(image_ + wire::slots_offset() + hook * sizeof(slot), &slot, sizeof(slot));
   }
+  check(device_.zero(frame_, frame_prologue(StepKind::graph, slots_), stream), "zero");
   check(device_.upload(reinterpret_cast<std::byte*>(header), image_, image_bytes_, stream),
         "upload");
   check(cudaStreamSynchronize(cuda(stream)), "synchronize");

@@ -227,7 +227,8 @@ void measure_device_calls(const SwitchBench& bench) {
   measure("query", [&] { return device.query(event).status(); });
   measure(fmt::format("upload_{}_bytes", bytes),
           [&] { return device.upload(memory, pinned, bytes, stream); });
-  measure("close_step", [&] { return device.close_step(header, kSlots, stream); });
+  measure("zero_census", [&] { return device.zero(frame, wire::census_bytes(kSlots), stream); });
+  measure("close_step", [&] { return device.close_step(header, stream); });
   measure("produce_eager_1_row", [&] { return device.produce(eager, stream); });
   measure("produce_header_off", [&] { return device.produce(off, stream); });
   measure(fmt::format("download_{}_bytes", bytes),

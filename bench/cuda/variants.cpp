@@ -69,8 +69,9 @@ void add_header_steps(std::vector<Variant>& variants, std::vector<cudaGraphExec_
   const Action close_memset = [=] {
     check(cudaMemsetAsync(&header->ticket, 0, sizeof(header->ticket), stream), "close");
   };
-  const Action close_kernel = [=, slots = memory.slots()] {
-    close_by_kernel(header, slots, stream);
+  const Action close_kernel = [=] { close_by_kernel(header, stream); };
+  const Action zero = [=, census = memory.census(), bytes = memory.census_bytes()] {
+    check(cudaMemsetAsync(census, 0, bytes, stream), "zero the census");
   };
   for (const std::size_t bytes : {std::size_t{512}, std::size_t{1024}}) {
     add(fmt::format("upload_memcpy_{}", bytes), by_memcpy(bytes), {}, plain);
@@ -78,7 +79,16 @@ void add_header_steps(std::vector<Variant>& variants, std::vector<cudaGraphExec_
   }
   add("close_memset", {}, close_memset, plain);
   add("close_kernel", {}, close_kernel, plain);
-  add("upload_memcpy_1024_close_memset", by_memcpy(1024), close_memset, plain);
+  for (const std::size_t bytes : {std::size_t{512}, std::size_t{1024}}) {
+    const Action upload = by_memcpy(bytes);
+    const Action both = [=] {
+      zero();
+      upload();
+    };
+    add(fmt::format("zero_upload_memcpy_{}_close_memset", bytes), both, close_memset, plain);
+    add(fmt::format("upload_memcpy_{}_close_memset", bytes), upload, close_memset, plain);
+  }
+  add("zero", zero, {}, plain);
   add("upload_memcpy_1024_close_kernel", by_memcpy(1024), close_kernel, plain);
   for (const std::size_t bytes : {std::size_t{512}, std::size_t{1024}}) {
     add(fmt::format("upload_kernel_{}_close_kernel", bytes), by_kernel(bytes), close_kernel, plain);

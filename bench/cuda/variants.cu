@@ -29,7 +29,7 @@ __device__ __forceinline__ RawPlan load_plan(const FormArgs& args, std::uint32_t
 struct Plan {
   bool on;
   std::uint64_t ticket, magic;
-  std::byte* record;
+  std::byte *frame, *record;
   std::uint32_t units, rows;
 };
 
@@ -44,8 +44,8 @@ __device__ __forceinline__ Plan understand(const RawPlan& raw, const FormArgs& a
   plan.magic = join(raw.second.x, raw.second.y);
   const std::uint32_t slots = raw.second.z;
   plan.on = plan.ticket != 0 && raw.slot.x != 0 && args.slot + source < slots;
-  plan.record =
-      reinterpret_cast<std::byte*>(join(raw.first.z, raw.first.w)) + std::uint64_t{raw.slot.x} * 16;
+  plan.frame = reinterpret_cast<std::byte*>(join(raw.first.z, raw.first.w));
+  plan.record = plan.frame + std::uint64_t{raw.slot.x} * 16;
   plan.units = min(min(raw.slot.y * args.row_units, raw.slot.w), args.units);
   plan.rows = plan.units / args.row_units;
   return plan;
@@ -65,8 +65,7 @@ enum class Census { atomic, reduction, none };
 template <Census kCensus = Census::atomic>
 __device__ __forceinline__ void sign(const Plan& plan, const FormArgs& args, std::uint32_t source) {
   const std::uint32_t slot = args.slot + source;
-  auto* base = reinterpret_cast<std::byte*>(args.header);
-  auto* count = reinterpret_cast<unsigned*>(base + wire::census_offset(args.header_slots)) + slot;
+  auto* count = reinterpret_cast<unsigned*>(plan.frame) + slot;
   if constexpr (kCensus == Census::atomic) {
     atomicAdd(count, 1u);
   } else if constexpr (kCensus == Census::reduction) {
@@ -92,9 +91,12 @@ __global__ void empty_programmatic_form(const __grid_constant__ FormArgs) {
 }
 
 enum class Reads { header_first, speculative, argument, programmatic };
+/// How rows are written: plainly, or as data that is not read again soon.
+enum class Stores { plain, streaming };
 
 /// blockIdx.y is the source, so that one node can serve all hooks of a layer.
-template <int kThreads, int kLoads, Reads kReads, Census kCensus = Census::atomic>
+template <int kThreads, int kLoads, Reads kReads, Census kCensus = Census::atomic,
+          Stores kStores = Stores::plain>
 __global__ void __launch_bounds__(kThreads) copy_form(const __grid_constant__ FormArgs args) {
   const std::uint32_t source = blockIdx.y;
   const uint4* from = args.source[source];
@@ -123,7 +125,13 @@ __global__ void __launch_bounds__(kThreads) copy_form(const __grid_constant__ Fo
   auto* to = reinterpret_cast<uint4*>(plan.record + sizeof(wire::RecordHead));
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
-    if (const std::uint32_t unit = first + i * kThreads; unit < plan.units) to[unit] = value[i];
+    const std::uint32_t unit = first + i * kThreads;
+    if (unit >= plan.units) continue;
+    if constexpr (kStores == Stores::streaming) {
+      __stcs(to + unit, value[i]);
+    } else {
+      to[unit] = value[i];
+    }
   }
   if (blockIdx.x == 0 && threadIdx.x == 0) sign<kCensus>(plan, args, source);
 }
@@ -186,9 +194,11 @@ __global__ void __launch_bounds__(32) bulk_form(const __grid_constant__ FormArgs
 #endif
 }
 
-template <int kThreads, int kLoads, Reads kReads, Census kCensus = Census::atomic>
+template <int kThreads, int kLoads, Reads kReads, Census kCensus = Census::atomic,
+          Stores kStores = Stores::plain>
 Form copy_of(const char* name, unsigned sources = 1, unsigned nodes = 1) {
-  const auto* kernel = reinterpret_cast<const void*>(&copy_form<kThreads, kLoads, kReads, kCensus>);
+  const auto* kernel =
+      reinterpret_cast<const void*>(&copy_form<kThreads, kLoads, kReads, kCensus, kStores>);
   return {name,
           kernel,
           kThreads,
@@ -222,6 +232,10 @@ const Form kForms[] = {
     copy_of<512, 4, Reads::speculative>("speculative_512x4"),
     copy_of<512, 1, Reads::speculative, Census::reduction>("speculative_512x1_red"),
     copy_of<512, 1, Reads::speculative, Census::none>("speculative_512x1_no_census"),
+    copy_of<128, 1, Reads::speculative, Census::atomic, Stores::streaming>(
+        "speculative_128x1_streaming"),
+    copy_of<128, 2, Reads::speculative, Census::atomic, Stores::streaming>(
+        "speculative_128x2_streaming"),
     {"empty_programmatic", reinterpret_cast<const void*>(&empty_programmatic_form), 32, 0, 1, 1,
      false, true},
     copy_of<128, 1, Reads::programmatic>("programmatic_128x1"),
@@ -263,15 +277,7 @@ void upload(void* header, const void* image, cudaStream_t stream) {
   check(cudaGetLastError(), "launch an upload");
 }
 
-__global__ void close_kernel(wire::StepHeader* header, std::uint32_t slots) {
-  if (header->ticket == 0) return;
-  const auto* census = reinterpret_cast<const unsigned*>(
-      reinterpret_cast<const std::byte*>(header) + wire::census_offset(slots));
-  auto* frame = reinterpret_cast<unsigned*>(header->frame);
-  for (std::uint32_t i = threadIdx.x; i < slots; i += blockDim.x) frame[i] = census[i];
-  __syncthreads();
-  if (threadIdx.x == 0) header->ticket = 0;
-}
+__global__ void close_kernel(wire::StepHeader* header) { header->ticket = 0; }
 
 }  // namespace
 
@@ -288,18 +294,17 @@ void upload_by_kernel(void* header, const void* image, std::size_t bytes, cudaSt
   fail("an upload by kernel has 512 or 1024 bytes");
 }
 
-void close_by_kernel(wire::StepHeader* header, std::uint32_t slots, cudaStream_t stream) {
-  close_kernel<<<1, 64, 0, stream>>>(header, slots);
+void close_by_kernel(wire::StepHeader* header, cudaStream_t stream) {
+  close_kernel<<<1, 1, 0, stream>>>(header);
   check(cudaGetLastError(), "launch a close");
 }
 
-void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header,
-                           std::uint32_t slots) {
-  void* pointers[] = {&header, &slots};
+void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header) {
+  void* pointers[] = {&header};
   cudaKernelNodeParams params{};
   params.func = reinterpret_cast<void*>(&close_kernel);
   params.gridDim = dim3(1);
-  params.blockDim = dim3(64);
+  params.blockDim = dim3(1);
   params.kernelParams = pointers;
   cudaGraphNode_t node = nullptr;
   check(cudaGraphAddKernelNode(&node, graph, &last, 1, &params), "add a close node");

@@ -17,10 +17,9 @@ inline constexpr int kMaxSources = 4;  // of a layer
 struct FormArgs {
   wire::StepHeader* header = nullptr;
   const uint4* source[kMaxSources] = {};
-  std::uint32_t units = 0;      // 16-byte units of each source
-  std::uint32_t row_units = 0;  // of a row
-  std::uint32_t slot = 0;       // of source[0]; those of the others follow
-  std::uint32_t header_slots = 0;
+  std::uint32_t units = 0;          // 16-byte units of each source
+  std::uint32_t row_units = 0;      // of a row
+  std::uint32_t slot = 0;           // of source[0]; those of the others follow
   wire::StepHeader value_header{};  // for the form whose plan is a kernel argument
   wire::SlotPlan value_slot{};
 };
@@ -43,9 +42,8 @@ void launch_empty_form(cudaStream_t stream);
 /// Ways to write a step's header, and to close it.
 void upload_by_kernel(void* header, const void* image, std::size_t bytes,
                       cudaStream_t stream);  // 512 or 1024
-void close_by_kernel(wire::StepHeader* header, std::uint32_t slots, cudaStream_t stream);
+void close_by_kernel(wire::StepHeader* header, cudaStream_t stream);
 /// The same as a node behind `last`.
-void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header,
-                           std::uint32_t slots);
+void add_close_kernel_node(cudaGraph_t graph, cudaGraphNode_t last, wire::StepHeader* header);
 
 }  // namespace graphtap::bench

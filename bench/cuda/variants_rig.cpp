@@ -105,7 +105,6 @@ FormArgs FormMemory::args(int layer, int first_source) const {
   args.units = static_cast<std::uint32_t>(payload_ / 16);
   args.row_units = static_cast<std::uint32_t>(kRowBytes / 16);
   args.slot = static_cast<std::uint32_t>(layer * kMaxSources + first_source);
-  args.header_slots = slots_;
   args.value_header = step_header(true);
   args.value_slot = slot_plan(args.slot);
   return args;
@@ -184,7 +183,7 @@ cudaGraphExec_t FormTemplate::derive(const Form* form, const FormMemory& memory,
     for (const cudaGraphNode_t node : kept) make_programmatic(clone, node);
   }
   if (close == Close::by_kernel_node) {
-    add_close_kernel_node(clone, in_clone(last_), memory.header(), memory.slots());
+    add_close_kernel_node(clone, in_clone(last_), memory.header());
   } else if (close == Close::by_memset_node) {
     cudaMemsetParams params{};
     params.dst = &memory.header()->ticket;

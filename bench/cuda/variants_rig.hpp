@@ -28,7 +28,9 @@ class FormMemory {
     return reinterpret_cast<wire::StepHeader*>(header_.get());
   }
   [[nodiscard]] const std::byte* image() const { return image_.get(); }
-  [[nodiscard]] std::uint32_t slots() const { return slots_; }
+  /// The firing counts at the start of the frame.
+  [[nodiscard]] std::byte* census() const { return frame_.get(); }
+  [[nodiscard]] std::size_t census_bytes() const { return wire::census_bytes(slots_); }
   void clear_frame() const;
   /// Fails unless the first record of every layer is there: a form that wrote nothing was not
   /// measured.

@@ -78,10 +78,10 @@ class Device {
                         Stream stream) = 0;
   virtual Status download(std::byte* pinned, const std::byte* device, std::size_t bytes,
                           Stream stream) = 0;
-  /// Ends a graph step: copies the header's census to the start of its frame (if the header is ON),
-  /// then sets ticket = 0. One operation; the header is OFF for everything behind it in the stream.
-  /// `slots` is the number that every upload to this header says.
-  virtual Status close_step(wire::StepHeader* header, std::uint32_t slots, Stream stream) = 0;
+  /// Device memory becomes zeroes: the census of a frame, before its header goes ON.
+  virtual Status zero(std::byte* device, std::size_t bytes, Stream stream) = 0;
+  /// Ends a graph step: sets ticket = 0. The header is OFF for everything behind it in the stream.
+  virtual Status close_step(wire::StepHeader* header, Stream stream) = 0;
   /// Launches the producer, or adds it to the graph being captured.
   virtual Status produce(const ProducerCall& call, Stream stream) = 0;
 

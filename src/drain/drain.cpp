@@ -7,15 +7,18 @@
 
 namespace graphtap {
 
-Drain::Drain(DrainParts parts, Ranks ranks, std::uint64_t sink_patience_ns, Stream copy_stream)
+Drain::Drain(DrainParts parts, Ranks ranks, std::uint64_t sink_patience_ns,
+             std::vector<Stream> copy_streams)
     : parts_(std::move(parts)),
       ranks_(ranks),
       sink_patience_ns_(sink_patience_ns),
-      copy_stream_(copy_stream) {}
+      copy_streams_(std::move(copy_streams)),
+      copier_(parts_.device, parts_.events, copy_streams_,
+              [this](const Status& status) { note_error(status); }) {}
 
 Drain::~Drain() {
   for (const Quarantined& entry : quarantine_) {
-    parts_.events.give_back(entry.event);
+    for (const Event event : entry.events) parts_.events.give_back(event);
     for (const auto& loan : entry.loans) loan->keep_memory();
   }
 }
@@ -83,6 +86,7 @@ bool Drain::pump() {
     item.frame = std::move(frame);
     lanes_[item.frame.lane].push_back(std::move(item));
   }
+  if (!device_lost() && given_up_.load() == 0) moved |= copier_.pump();
   for (auto& [index, lane] : lanes_) moved |= pump_lane(lane);
   moved |= release_quarantine();
   moved |= emit_events();
@@ -158,16 +162,18 @@ void Drain::abandon(Item& item, GapReason reason) {
   Quarantined entry;
   entry.loans = std::exchange(item.frame.held, {});
   if (item.staging) entry.loans.push_back(std::exchange(item.staging, nullptr));
+  if (item.copy) item.copy->cancelled = true;
   if (item.frame.plan) {
     FramePlan& frame = item.frame.frame_plan();
     if (frame.loan) entry.loans.push_back(frame.loan);
     frame.fail(reason);
   }
-  const Event end = std::exchange(item.frame.event, Event{});
-  const Event copied = std::exchange(item.copied, Event{});
-  entry.event = end != Event{} ? end : copied;
+  if (const Event end = std::exchange(item.frame.event, Event{}); end != Event{}) {
+    entry.events.push_back(end);
+    entry.fenced = true;  // its copy was not started
+  }
   if (entry.loans.empty()) {
-    parts_.events.give_back(entry.event);
+    for (const Event event : entry.events) parts_.events.give_back(event);
   } else {
     quarantine_.push_back(std::move(entry));
     quarantined_.store(quarantine_.size(), std::memory_order_release);
@@ -184,15 +190,19 @@ bool Drain::release_quarantine() {
     if (status.code() == Code::device_lost) note_error(status);
     return false;
   };
-  if (entry.event == Event{}) {  // the engine's end was seen; what may still run are our copies
-    const Result<Event> event = parts_.events.record(copy_stream_);
+  while (!entry.fenced) {  // the engine's end was seen; what may still run are our copies
+    const Result<Event> event = parts_.events.record(copy_streams_[entry.events.size()]);
     if (!event.ok()) return lost(event.status());
-    entry.event = event.value();
+    entry.events.push_back(event.value());
+    entry.fenced = entry.events.size() == copy_streams_.size();
   }
-  const Result<bool> done = parts_.device.query(entry.event);
-  if (!done.ok()) return lost(done.status());
-  if (!done.value()) return false;
-  parts_.events.give_back(entry.event);
+  while (!entry.events.empty()) {
+    const Result<bool> done = parts_.device.query(entry.events.back());
+    if (!done.ok()) return lost(done.status());
+    if (!done.value()) return false;
+    parts_.events.give_back(entry.events.back());
+    entry.events.pop_back();
+  }
   quarantine_.erase(quarantine_.begin());
   quarantined_.store(quarantine_.size(), std::memory_order_release);
   return true;
@@ -235,33 +245,19 @@ bool Drain::start_copy(Item& item) {
   }
   if (!item.staging) item.staging = parts_.staging->try_lend(item.frame.frame_plan().bytes);
   if (!item.staging) return false;  // the sinks hold it all: back-pressure
-  if (const Status status = copy(item); !status.ok()) return refused(item, status);
-  item.refusals = 0;
+  const FramePlan& frame = item.frame.frame_plan();
+  item.copy = copier_.start(item.staging->data(), frame.loan->data(), frame.bytes);
   item.phase = Phase::copying;
   return true;
 }
 
-Status Drain::copy(Item& item) {
-  const FramePlan& frame = item.frame.frame_plan();
-  for (std::uint64_t at = 0; at < frame.bytes; at += kChunkBytes) {
-    const std::uint64_t bytes = std::min(kChunkBytes, frame.bytes - at);
-    if (Status status = parts_.device.download(item.staging->data() + at, frame.loan->data() + at,
-                                               bytes, copy_stream_);
-        !status.ok()) {
-      return status;
-    }
-  }
-  const Result<Event> event = parts_.events.record(copy_stream_);
-  if (!event.ok()) return event.status();
-  item.copied = event.value();
-  return {};
-}
-
 bool Drain::await_copy(Item& item) {
-  const Result<bool> done = parts_.device.query(item.copied);
-  if (!done.ok()) return refused(item, done.status());
-  if (!done.value()) return false;
-  parts_.events.give_back(std::exchange(item.copied, Event{}));
+  if (item.copy->refused) {
+    abandon(item, GapReason::device_error);
+    return true;
+  }
+  if (!item.copy->landed()) return false;
+  item.copy.reset();
   item.frame.held.clear();
   settle(item);
   return true;

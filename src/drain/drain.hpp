@@ -11,6 +11,7 @@
 #include "device/device.hpp"
 #include "device/event_pool.hpp"
 #include "drain/accounts.hpp"
+#include "drain/copier.hpp"
 #include "drain/ended_frame.hpp"
 #include "drain/request_ledger.hpp"
 #include "graphtap/options.hpp"
@@ -33,16 +34,15 @@ struct DrainParts {
 };
 
 /// Takes ended frames, lane by lane in order: waits for their events without blocking, copies them
-/// to staging in chunks, verifies, and offers the result to every sink. Driven by pump(), from one
+/// to staging, verifies, and offers the result to every sink. Driven by pump(), from one
 /// thread at a time; add() may be called from any thread and never blocks on the device.
 class Drain {
  public:
-  /// Copies are cut so that one never holds up the engine's own small copies for long.
-  static constexpr std::uint64_t kChunkBytes = 2ull << 20;
   /// Device refusals in a row after which a frame is given up.
-  static constexpr std::uint32_t kAttempts = 16;
+  static constexpr std::uint32_t kAttempts = Copier::kAttempts;
 
-  Drain(DrainParts parts, Ranks ranks, std::uint64_t sink_patience_ns, Stream copy_stream);
+  Drain(DrainParts parts, Ranks ranks, std::uint64_t sink_patience_ns,
+        std::vector<Stream> copy_streams);
 
   ~Drain();
   Drain(const Drain&) = delete;
@@ -76,7 +76,7 @@ class Drain {
     std::uint32_t refusals = 0;
     std::uint64_t ended_ns = 0;
     std::shared_ptr<FrameLoan> staging;
-    Event copied{};
+    std::shared_ptr<FrameCopy> copy;
     std::shared_ptr<const DeliveredStep> delivery;
     std::vector<bool> accepted;  // by sink
     std::uint64_t refused_since_ns = 0;
@@ -84,7 +84,8 @@ class Drain {
 
   /// Memory that the device may still write or read although its frame is over.
   struct Quarantined {
-    Event event{};  // behind the device's last use; 0: not recorded yet
+    std::vector<Event> events;  // behind the device's last use
+    bool fenced = false;        // all of them are recorded
     std::vector<std::shared_ptr<FrameLoan>> loans;
   };
 
@@ -92,7 +93,6 @@ class Drain {
   bool advance(Item& item, bool first);
   bool await_end(Item& item);
   bool start_copy(Item& item);
-  Status copy(Item& item);
   bool await_copy(Item& item);
   bool deliver(Item& item);
   bool offer(Item& item, std::uint64_t now);
@@ -105,7 +105,7 @@ class Drain {
   DrainParts parts_;
   const Ranks ranks_;
   const std::uint64_t sink_patience_ns_;
-  const Stream copy_stream_;
+  const std::vector<Stream> copy_streams_;
 
   mutable std::mutex mutex_;  // incoming_, errors
   std::vector<EndedFrame> incoming_;
@@ -113,6 +113,7 @@ class Drain {
   std::string last_error_;
   bool closed_ = false;
 
+  Copier copier_;                                    // the pumping thread's
   std::map<std::uint32_t, std::deque<Item>> lanes_;  // the pumping thread's
   std::vector<Quarantined> quarantine_;              // the pumping thread's
   std::atomic<std::size_t> in_flight_{0}, quarantined_{0};

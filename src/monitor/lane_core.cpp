@@ -42,9 +42,7 @@ LaneCore::~LaneCore() {
   // No later step will turn the header OFF. Graphs that keep replaying may then still write: their
   // frames stay.
   if ((header_on_ || header_in_doubt_) && !core_->lost()) {
-    if (const Status status =
-            core_->device->close_step(header(), core_->table.slots(), last_stream_);
-        !status.ok()) {
+    if (const Status status = core_->device->close_step(header(), last_stream_); !status.ok()) {
       note(status);
     }
   }
@@ -182,8 +180,7 @@ void LaneCore::clear_header(Stream stream) {
     note(status);
     return;
   }
-  if (const Status status = core_->device->close_step(header(), core_->table.slots(), stream);
-      !status.ok()) {
+  if (const Status status = core_->device->close_step(header(), stream); !status.ok()) {
     note(status);
     return;
   }
@@ -216,7 +213,15 @@ void LaneCore::upload_header(StepPlan& plan, Stream stream) {
   if (!image_) return fail_upload(plan, GapReason::shed_headers);
   write_header_image(image_->data(), plan, plan.frames[0], slots);
   const bool turns_on = plan.kind == StepKind::graph;
-  if (turns_on) header_on_ = true;
+  if (turns_on) {
+    if (const Status status =
+            core_->device->zero(plan.frames[0].loan->data(), wire::census_bytes(slots), stream);
+        !status.ok()) {
+      note(status);
+      return fail_upload(plan, reason_for(status));
+    }
+    header_on_ = true;
+  }
   if (const Status status = core_->device->upload(header_, image_->data(), bytes, stream);
       !status.ok()) {
     note(status);
@@ -300,10 +305,9 @@ void LaneCore::end(std::shared_ptr<StepPlan> plan, Stream stream) {
   // A step without a frame did not touch the header, and its stream may be capturing.
   if (header_on_ && plan->frames[0].loan && !core_->lost()) {
 #if !defined(GRAPHTAP_BUG_header_left_on)
-    if (const Status status = core_->device->close_step(header(), core_->table.slots(), stream);
-        !status.ok()) {
+    if (const Status status = core_->device->close_step(header(), stream); !status.ok()) {
       note(status);
-      plan->frames[0].fail(reason_for(status));  // its census is not there to be checked
+      plan->frames[0].fail(reason_for(status));  // a launch that nobody planned may write to it yet
       header_in_doubt_ = true;
     } else {
       header_on_ = false;

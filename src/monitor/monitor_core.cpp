@@ -94,7 +94,9 @@ void MonitorCore::start(std::vector<std::shared_ptr<Sink>> sinks) {
   }
   ring_ = make_ring(options.ring_bytes).value_or_throw();
   staging_ = make_staging(options.staging_bytes).value_or_throw();
-  copy_stream_ = device->create_stream().value_or_throw();
+  while (copy_streams_.size() < Copier::kStreams) {
+    copy_streams_.push_back(device->create_stream().value_or_throw());
+  }
 
   GateOptions gate;
   gate.hook_names = names_of(table);
@@ -113,7 +115,7 @@ void MonitorCore::start(std::vector<std::shared_ptr<Sink>> sinks) {
   drain_ = std::make_unique<Drain>(
       DrainParts{*device, events, shared_table, staging_, accounts, ledger, outstanding, lost_,
                  sinks_},
-      options.ranks, static_cast<std::uint64_t>(options.space_timeout.count()), copy_stream_);
+      options.ranks, static_cast<std::uint64_t>(options.space_timeout.count()), copy_streams_);
   if (!options.manual) thread_ = std::thread([this] { drain_loop(); });
 }
 
@@ -372,7 +374,9 @@ Status MonitorCore::close(std::uint64_t deadline_ns) {
   stopped_.store(true, std::memory_order_release);
   wake();
   if (thread_.joinable()) thread_.join();
-  if (!lost()) device->destroy_stream(copy_stream_);
+  for (const Stream stream : copy_streams_) {
+    if (!lost()) device->destroy_stream(stream);
+  }
   {
     const std::lock_guard lock(ring_mutex_);
     ring_high_water_ = std::max(ring_high_water_, ring_->high_water());

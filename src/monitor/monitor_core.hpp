@@ -108,7 +108,7 @@ class MonitorCore : public std::enable_shared_from_this<MonitorCore> {
   std::vector<std::unique_ptr<SinkRunner>> sinks_;
   std::shared_ptr<FrameRing> staging_;
   std::unique_ptr<Drain> drain_;
-  Stream copy_stream_{};
+  std::vector<Stream> copy_streams_;
 
   mutable std::mutex ring_mutex_;
   std::shared_ptr<FrameRing> ring_;

@@ -32,8 +32,8 @@ struct alignas(16) SlotPlan {
 };
 static_assert(sizeof(SlotPlan) == 16);
 
-/// The step header. In device memory it is followed by slots × SlotPlan, slots × u32 firing counts
-/// (the census) and the row lists. One upload replaces all of it in stream order.
+/// The step header. In device memory it is followed by slots × SlotPlan and the row lists. One
+/// upload replaces all of it in stream order.
 struct alignas(16) StepHeader {
   std::uint64_t ticket;  // 0 = OFF
   std::uint64_t frame;   // device address of the frame
@@ -50,18 +50,16 @@ static_assert(sizeof(StepHeader) == 32);
 [[nodiscard]] constexpr std::uint64_t record_bytes(std::uint64_t payload) noexcept {
   return sizeof(RecordHead) + align_up(payload);
 }
-/// A frame begins with the census: the firing count of every slot, written when the step is closed.
+/// The frame of a graph step begins with the census: how often each slot's producer fired, as
+/// slots × u32. It is zeroed in stream order before the header goes ON.
 [[nodiscard]] constexpr std::uint64_t census_bytes(std::uint32_t slots) noexcept {
   return align_up(std::uint64_t{slots} * sizeof(std::uint32_t));
 }
 /// What SlotPlan can address: 32-bit counts of 16-byte units.
 inline constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{0xffffffff} * kAlign;
 [[nodiscard]] constexpr std::uint64_t slots_offset() noexcept { return sizeof(StepHeader); }
-[[nodiscard]] constexpr std::uint64_t census_offset(std::uint32_t slots) noexcept {
-  return slots_offset() + std::uint64_t{slots} * sizeof(SlotPlan);
-}
 [[nodiscard]] constexpr std::uint64_t lists_offset(std::uint32_t slots) noexcept {
-  return census_offset(slots) + census_bytes(slots);
+  return slots_offset() + std::uint64_t{slots} * sizeof(SlotPlan);
 }
 [[nodiscard]] constexpr std::uint64_t header_bytes(std::uint32_t slots,
                                                    std::uint32_t list_entries) noexcept {

@@ -239,8 +239,11 @@ Status FaultyDevice::download(std::byte* pinned, const std::byte* device, std::s
                               Stream stream) {
   return guarded(Call::download, [&] { return inner_->download(pinned, device, bytes, stream); });
 }
-Status FaultyDevice::close_step(wire::StepHeader* header, std::uint32_t slots, Stream stream) {
-  return guarded(Call::close_step, [&] { return inner_->close_step(header, slots, stream); });
+Status FaultyDevice::zero(std::byte* device, std::size_t bytes, Stream stream) {
+  return guarded(Call::zero, [&] { return inner_->zero(device, bytes, stream); });
+}
+Status FaultyDevice::close_step(wire::StepHeader* header, Stream stream) {
+  return guarded(Call::close_step, [&] { return inner_->close_step(header, stream); });
 }
 Status FaultyDevice::produce(const ProducerCall& call, Stream stream) {
   return guarded(Call::produce, [&] { return inner_->produce(call, stream); });

@@ -209,10 +209,6 @@ Status CudaDevice::synchronize(Event event) {
 Status CudaDevice::upload(std::byte* device, const std::byte* pinned, std::size_t bytes,
                           Stream stream) {
   const CurrentDevice current(options_.device);
-  // A step header: by value it is there 0.7 µs sooner.
-  if (fits_argument(device, bytes)) {
-    return to_status(launch_upload(device, pinned, bytes, native(stream)), "cudaLaunchKernel");
-  }
   return to_status(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, native(stream)),
                    "cudaMemcpyAsync");
 }
@@ -224,9 +220,14 @@ Status CudaDevice::download(std::byte* pinned, const std::byte* device, std::siz
                    "cudaMemcpyAsync");
 }
 
-Status CudaDevice::close_step(wire::StepHeader* header, std::uint32_t slots, Stream stream) {
+Status CudaDevice::zero(std::byte* device, std::size_t bytes, Stream stream) {
   const CurrentDevice current(options_.device);
-  return to_status(launch_close_step(header, slots, native(stream)), "cudaLaunchKernel");
+  return to_status(cudaMemsetAsync(device, 0, bytes, native(stream)), "cudaMemsetAsync");
+}
+
+Status CudaDevice::close_step(wire::StepHeader* header, Stream stream) {
+  static_assert(offsetof(wire::StepHeader, ticket) == 0);
+  return zero(reinterpret_cast<std::byte*>(header), sizeof(header->ticket), stream);
 }
 
 bool CudaDevice::slot_is_mapped(const ProducerCall& call) const {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 
 #include "device/cuda/cuda_device.hpp"
@@ -108,6 +109,67 @@ cudaError_t add_edge(cudaGraph_t graph, const GraphEdge& edge, const cudaGraphEd
   return cudaGraphAddDependencies(graph, &from, &to, &data, 1);
 }
 
+// The one neighbour of a node on one side; null if it has none there, or several.
+struct Neighbour {
+  cudaGraphNode_t node = nullptr;
+  cudaGraphEdgeData edge{};
+};
+template <class Ask>
+Result<Neighbour> only_neighbour(cudaGraphNode_t node, Ask ask, const char* what) {
+  std::size_t count = 0;
+  cudaError_t error = ask(node, nullptr, nullptr, &count);
+  Neighbour found;
+  if (error == cudaSuccess && count == 1) error = ask(node, &found.node, &found.edge, &count);
+  if (error != cudaSuccess) return to_status(error, what);
+  return found;
+}
+Result<Neighbour> only_predecessor(cudaGraphNode_t node) {
+  return only_neighbour(
+      node, [](auto... arguments) { return cudaGraphNodeGetDependencies(arguments...); },
+      "cudaGraphNodeGetDependencies");
+}
+Result<Neighbour> only_successor(cudaGraphNode_t node) {
+  return only_neighbour(
+      node, [](auto... arguments) { return cudaGraphNodeGetDependentNodes(arguments...); },
+      "cudaGraphNodeGetDependentNodes");
+}
+
+// Removes a link of a chain: what most producers are. No other edge or path has to be known then,
+// and the rest of the graph is not looked at (110 µs a node in a graph of 330). False: it is not
+// one, and nothing was changed.
+Result<bool> remove_link(cudaGraph_t graph, cudaGraphNode_t node) {
+  const Result<Neighbour> before = only_predecessor(node);
+  if (!before.ok()) return before.status();
+  const Result<Neighbour> behind = only_successor(node);
+  if (!behind.ok()) return behind.status();
+  const Neighbour& from = before.value();
+  const Neighbour& to = behind.value();
+  if (from.node == nullptr || to.node == nullptr) return false;
+  const Result<Neighbour> forth = only_successor(from.node);
+  if (!forth.ok()) return forth.status();
+  if (forth.value().node == nullptr) {
+    const Result<Neighbour> back = only_predecessor(to.node);
+    if (!back.ok()) return back.status();
+    if (back.value().node == nullptr) return false;  // there may be another way between the two
+  }
+  std::vector<GraphEdge> edges;
+  for (const auto& [a, b, data] :
+       {std::tuple{from.node, node, from.edge}, std::tuple{node, to.node, to.edge}}) {
+    edges.push_back({to_node(a), to_node(b), data.type == cudaGraphDependencyTypeProgrammatic});
+  }
+  const std::vector<GraphEdge> after = without_node(edges, to_node(node), is_kernel);
+  if (const cudaError_t error = cudaGraphDestroyNode(node); error != cudaSuccess) {
+    return to_status(error, "cudaGraphDestroyNode");
+  }
+  for (const GraphEdge& edge : after) {
+    const cudaGraphEdgeData data = edge.programmatic ? to.edge : cudaGraphEdgeData{};
+    if (const cudaError_t error = add_edge(graph, edge, data); error != cudaSuccess) {
+      return to_status(error, "cudaGraphAddDependencies");
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 // ---- capture
@@ -199,6 +261,9 @@ Result<Node> CudaDevice::find_in_clone(Graph clone, Node original) {
 
 Status CudaDevice::remove_node(Graph graph, Node node) {
   const RelaxedCapture relaxed;
+  const Result<bool> removed = remove_link(native(graph), native(node));
+  if (!removed.ok()) return removed.status();
+  if (removed.value()) return {};
   const Result<Edges> before = edges_of(native(graph));
   if (!before.ok()) return before.status();
   const Edges& edges = before.value();

@@ -22,24 +22,21 @@ Result<KernelNodes> KernelNodes::make() {
                   "the CUDA driver has no cuGraphKernelNodeGetParams of CUDA 12");
   }
   std::memcpy(&nodes.get_params_, &found, sizeof(found));
-  const auto load = [&nodes](const void* symbol, bool keep) -> Status {
+  const auto load = [&nodes](const void* symbol) -> Status {
     cudaFunction_t function{};
     if (const cudaError_t failed = cudaGetFuncBySymbol(&function, symbol); failed != cudaSuccess) {
       return to_status(failed, "cudaGetFuncBySymbol");
     }
-    if (keep) nodes.handles_.push_back(function);
+    nodes.handles_.push_back(function);
     cudaKernel_t kernel{};
     if (const cudaError_t failed = cudaGetKernel(&kernel, symbol); failed != cudaSuccess) {
       return to_status(failed, "cudaGetKernel");
     }
-    if (keep) nodes.handles_.push_back(kernel);
+    nodes.handles_.push_back(kernel);
     return {};
   };
   for (const void* symbol : producer_kernels()) {
-    if (Status loaded = load(symbol, true); !loaded.ok()) return loaded;
-  }
-  for (const void* symbol : other_kernels()) {
-    if (Status loaded = load(symbol, false); !loaded.ok()) return loaded;
+    if (Status loaded = load(symbol); !loaded.ok()) return loaded;
   }
   return nodes;
 }

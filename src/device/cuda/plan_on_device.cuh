@@ -116,10 +116,7 @@ template <bool kGraph>
 __device__ __forceinline__ void sign(const RawPlan& raw, const ProducerTag& tag, std::uint32_t rows,
                                      std::uint64_t bytes) {
   if constexpr (kGraph) {
-    auto* base = reinterpret_cast<std::byte*>(tag.header);
-    atomicAdd(
-        reinterpret_cast<std::uint32_t*>(base + wire::census_offset(raw.second.z)) + tag.id.slot,
-        1u);
+    atomicAdd(reinterpret_cast<std::uint32_t*>(join(raw.first.z, raw.first.w)) + tag.id.slot, 1u);
   }
   auto* head = reinterpret_cast<uint4*>(record_of(raw));
   head[0] = make_uint4(raw.second.x, raw.second.y, raw.first.x, raw.first.y);

@@ -176,42 +176,6 @@ cudaError_t launch_producer(const ProducerCall& call, const LaunchShape& shape,
                 stream);
 }
 
-cudaError_t launch_close_step(wire::StepHeader* header, std::uint32_t slots, cudaStream_t stream) {
-  void* parameters[] = {&header, &slots};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&close_step_kernel), dim3(1), dim3(128),
-                          parameters, 0, stream);
-}
-
-namespace {
-
-template <int kUnits>
-cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t bytes,
-                          cudaStream_t stream) {
-  UploadArgs<kUnits> args;
-  args.to = reinterpret_cast<uint4*>(to);
-  args.units = static_cast<std::uint32_t>(bytes / 16);
-  std::memcpy(args.data, from, bytes);
-  void* parameters[] = {&args};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(&upload_kernel<kUnits>), dim3(1), dim3(128),
-                          parameters, 0, stream);
-}
-
-}  // namespace
-
-bool fits_argument(const std::byte* to, std::size_t bytes) noexcept {
-  return bytes > 0 && bytes <= 240 * 16 && bytes % 16 == 0 &&
-         reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-}
-
-cudaError_t launch_upload(std::byte* to, const std::byte* from, std::size_t bytes,
-                          cudaStream_t stream) {
-  // The driver copies the whole argument at each launch: no more of it than needed.
-  if (bytes <= 32 * 16) return launch_upload<32>(to, from, bytes, stream);
-  if (bytes <= 64 * 16) return launch_upload<64>(to, from, bytes, stream);
-  if (bytes <= 128 * 16) return launch_upload<128>(to, from, bytes, stream);
-  return launch_upload<240>(to, from, bytes, stream);
-}
-
 std::span<const void* const> producer_kernels() noexcept {
 #define GT_SYMBOL(...) reinterpret_cast<const void*>(&__VA_ARGS__)
 #define GT_FLAT(graph, speculate, sum)                \
@@ -232,17 +196,6 @@ std::span<const void* const> producer_kernels() noexcept {
 #undef GT_STRIDED
 #undef GT_FLAT
 #undef GT_SYMBOL
-  return kernels;
-}
-
-std::span<const void* const> other_kernels() noexcept {
-  static const void* const kernels[] = {
-      reinterpret_cast<const void*>(&close_step_kernel),
-      reinterpret_cast<const void*>(&upload_kernel<32>),
-      reinterpret_cast<const void*>(&upload_kernel<64>),
-      reinterpret_cast<const void*>(&upload_kernel<128>),
-      reinterpret_cast<const void*>(&upload_kernel<240>),
-  };
   return kernels;
 }
 

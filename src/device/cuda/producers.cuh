@@ -220,40 +220,11 @@ __global__ void __launch_bounds__(kStridedThreads)
       copy_granules<1>(to + before, from, length, thread, threads);
     }
   }
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
-    sign<kGraph>(raw, args.tag, raw.slot.y, bytes);
-}
-
-/// Ends a step: the census goes to the start of the frame, the header is OFF. One block. `slots` is
-/// the header's own number, known to the host: the census is read while the header is still on its
-/// way.
-__global__ void close_step_kernel(wire::StepHeader* header, std::uint32_t slots) {
-  auto* base = reinterpret_cast<std::byte*>(header);
-  const auto* census = reinterpret_cast<const std::uint32_t*>(base + wire::census_offset(slots));
-  std::uint32_t count = 0;
-  if (threadIdx.x < slots) count = census[threadIdx.x];
-  const uint4 first = load_now(base);
-  const std::uint32_t said = load_now(base + 16).z;
-  if ((first.x | first.y) != 0) {
-    auto* frame = reinterpret_cast<std::uint32_t*>(join(first.z, first.w));
-    if (threadIdx.x < min(slots, said)) frame[threadIdx.x] = count;
-    for (std::uint32_t i = threadIdx.x + blockDim.x; i < min(slots, said); i += blockDim.x)
-      frame[i] = census[i];
+  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) {
+    // Read again: kept over the copy it does not fit into the registers.
+    const RawPlan again = load_plan<kGraph>(args.tag, args.plan, args.slot_is_mapped);
+    sign<kGraph>(again, args.tag, again.slot.y, bytes);
   }
-  __syncthreads();  // every thread has seen the ticket
-  if (threadIdx.x == 0) header->ticket = 0;
-}
-
-/// A small upload by value: what a copy would do, without the copy engine's latency.
-template <int kUnits>
-struct UploadArgs {
-  uint4* to;
-  std::uint32_t units;
-  uint4 data[kUnits];
-};
-template <int kUnits>
-__global__ void upload_kernel(const __grid_constant__ UploadArgs<kUnits> args) {
-  for (std::uint32_t i = threadIdx.x; i < args.units; i += blockDim.x) args.to[i] = args.data[i];
 }
 
 }  // namespace graphtap::cuda

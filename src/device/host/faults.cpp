@@ -6,11 +6,10 @@ namespace graphtap {
 namespace {
 
 constexpr std::array<const char*, kCalls> kNames{
-    "allocate",    "allocate_pinned", "create_stream", "create_event",  "record",
-    "wait",        "query",           "synchronize",   "upload",        "download",
-    "close_step",  "produce",         "capture_state", "captured_tail", "inspect",
-    "cloneable",   "clone",           "find_in_clone", "remove_node",   "instantiate",
-    "set_enabled", "launch"};
+    "allocate",      "allocate_pinned", "create_stream", "create_event", "record",    "wait",
+    "query",         "synchronize",     "upload",        "download",     "zero",      "close_step",
+    "produce",       "capture_state",   "captured_tail", "inspect",      "cloneable", "clone",
+    "find_in_clone", "remove_node",     "instantiate",   "set_enabled",  "launch"};
 static_assert(static_cast<std::size_t>(Call::launch) + 1 == kCalls);
 
 // The name CUDA would most likely give, so that whoever reads the message knows what to look up.
@@ -23,7 +22,6 @@ const char* cuda_name(Call call) {
       return "cudaErrorMemoryAllocation";
     case Call::launch:
     case Call::produce:
-    case Call::close_step:
       return "cudaErrorLaunchOutOfResources";
     case Call::capture_state:
     case Call::captured_tail:

@@ -22,6 +22,7 @@ enum class Call : std::uint8_t {
   synchronize,
   upload,
   download,
+  zero,
   close_step,
   produce,
   capture_state,
@@ -35,7 +36,7 @@ enum class Call : std::uint8_t {
   set_enabled,
   launch,
 };
-inline constexpr std::size_t kCalls = 22;
+inline constexpr std::size_t kCalls = 23;
 [[nodiscard]] const char* to_string(Call call) noexcept;
 
 enum class FaultMode : std::uint8_t {

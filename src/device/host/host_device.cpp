@@ -200,7 +200,13 @@ Status HostDevice::download(std::byte* pinned, const std::byte* device, std::siz
   });
 }
 
-Status HostDevice::close_step(wire::StepHeader* header, std::uint32_t /*slots*/, Stream stream) {
+Status HostDevice::zero(std::byte* device, std::size_t bytes, Stream stream) {
+  return guarded(Call::zero, [&] {
+    return submit(stream, {FillBody{device, std::byte{0}, bytes}});
+  });
+}
+
+Status HostDevice::close_step(wire::StepHeader* header, Stream stream) {
   return guarded(Call::close_step, [&] { return submit(stream, {CloseBody{header}}); });
 }
 

@@ -92,7 +92,8 @@ class HostDevice final : public Device {
                 Stream stream) override;
   Status download(std::byte* pinned, const std::byte* device, std::size_t bytes,
                   Stream stream) override;
-  Status close_step(wire::StepHeader* header, std::uint32_t slots, Stream stream) override;
+  Status zero(std::byte* device, std::size_t bytes, Stream stream) override;
+  Status close_step(wire::StepHeader* header, Stream stream) override;
   Status produce(const ProducerCall& call, Stream stream) override;
   Result<CaptureState> capture_state(Stream stream) override;
   Result<Node> captured_tail(Stream stream) override;

@@ -88,6 +88,12 @@ void Interpreter::produce(const ProducerCall& call) {
                                   job.head.ticket));
     return;
   }
+  if (job.census && !memory_.live(job.census, sizeof(*job.census))) {
+    memory_.violation(fmt::format("hook {}, ordinal {} counts at {}, ticket {}: not live",
+                                  call.id.hook, call.id.ordinal, fmt::ptr(job.census),
+                                  job.head.ticket));
+    return;
+  }
   if (job.head.rows > 0 && memory_.freed(call.source.data, 1)) {
     memory_.violation(fmt::format("hook {}, ordinal {} reads freed memory at {}", call.id.hook,
                                   call.id.ordinal, call.source.data));
@@ -121,14 +127,7 @@ void Interpreter::fill(const FillBody& body) {
 
 void Interpreter::close_step(wire::StepHeader* header) {
   const auto in_use = memory_.use();
-  if (!header_is_live(header, "close_step") || header->ticket == 0) return;
-  const auto* frame = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(header->frame));
-  if (!memory_.live(frame, std::uint64_t{header->slots} * sizeof(std::uint32_t))) {
-    memory_.violation(
-        fmt::format("census of ticket {} goes to {}: not live", header->ticket, frame));
-    return;
-  }
-  run_close_step(header);
+  if (header_is_live(header, "close_step")) run_close_step(header);
 }
 
 }  // namespace graphtap

@@ -30,7 +30,7 @@ class Interpreter {
   void copy(const CopyBody& body);
   void fill(const FillBody& body);
   void close_step(wire::StepHeader* header);
-  // Whether a header with its slots, census and row lists lies in one live allocation.
+  // Whether a header with its slots and row lists lies in one live allocation.
   [[nodiscard]] bool header_is_live(const wire::StepHeader* header, const char* who);
 
   DeviceMemory& memory_;

@@ -101,11 +101,6 @@ void copy_row(const ProducerCall& call, std::uint64_t row, std::byte* to) {
   }
 }
 
-std::uint32_t* census(wire::StepHeader* header) {
-  return reinterpret_cast<std::uint32_t*>(reinterpret_cast<std::byte*>(header) +
-                                          wire::census_offset(header->slots));
-}
-
 struct Plan {
   std::uint64_t ticket = 0;
   std::byte* frame = nullptr;
@@ -163,6 +158,7 @@ ProducerJob read_plan(const ProducerCall& call) noexcept {
   capacity = std::numeric_limits<std::uint64_t>::max();
 #endif
   job.record = plan.frame + std::uint64_t{plan.slot.offset16} * wire::kAlign;
+  if (call.header) job.census = reinterpret_cast<std::uint32_t*>(plan.frame) + call.id.slot;
   job.head = {plan.magic, plan.ticket, call.id.hook, call.id.ordinal, plan.slot.rows, 0};
 #if defined(GRAPHTAP_BUG_head_first_ticket_stale)
   job.head.ticket -= 1;
@@ -183,10 +179,9 @@ ProducerJob read_plan(const ProducerCall& call) noexcept {
 void write_record(const ProducerCall& call, const ProducerJob& job) noexcept {
 #if !defined(GRAPHTAP_BUG_census_not_counted)
   if (call.header) {
-    // Producers of parallel branches count in one header; each has its own slot unless a plan is
+    // Producers of parallel branches count in one frame; each has its own slot unless a plan is
     // wrong.
-    std::atomic_ref<std::uint32_t>(census(call.header)[call.id.slot])
-        .fetch_add(1, std::memory_order_relaxed);
+    std::atomic_ref<std::uint32_t>(*job.census).fetch_add(1, std::memory_order_relaxed);
   }
 #endif
   std::byte* to = job.record + sizeof(wire::RecordHead);
@@ -205,10 +200,7 @@ void run_producer(const ProducerCall& call) noexcept {
   if (job.on) write_record(call, job);
 }
 
-void run_close_step(wire::StepHeader* header) noexcept {
-  if (header->ticket == 0) return;
-  auto* frame = reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(header->frame));
-  std::memcpy(frame, census(header), std::size_t{header->slots} * sizeof(std::uint32_t));
+void run_close_step([[maybe_unused]] wire::StepHeader* header) noexcept {
 #if !defined(GRAPHTAP_BUG_header_not_cleared)
   header->ticket = 0;
 #endif

@@ -11,8 +11,9 @@ namespace graphtap {
 ///
 /// - Graph form (call.header set): nothing is written if the header's ticket is 0, the producer's
 /// slot is
-///   not below header.slots, or its plan's offset16 is 0. Else its firing count in the header's
-///   census goes up by one. Eager form: the same without header and census.
+///   not below header.slots, or its plan's offset16 is 0. Else its firing count in the
+///   census at the start of the frame goes up by one. Eager form: the same without header and
+///   census.
 /// - Rows: the first min(plan.rows, source.rows); or those that the row list names, in its order. A
 /// list
 ///   whose last entry is not below source.rows, or that does not lie in the header, copies no row.
@@ -33,6 +34,7 @@ struct ProducerJob {
   bool on = false;
   std::byte* record = nullptr;  ///< where the head goes; the rows follow it
   wire::RecordHead head{};
+  std::uint32_t* census = nullptr;      ///< graph form: this slot's firing count
   const std::uint32_t* list = nullptr;  ///< rows to copy, or null for the first head.rows
 };
 
@@ -43,8 +45,7 @@ void write_record(const ProducerCall& call, const ProducerJob& job) noexcept;
 /// Both.
 void run_producer(const ProducerCall& call) noexcept;
 
-/// Ends a step: if the header is ON, copies its census to the start of its frame and switches it
-/// OFF.
+/// Ends a step: switches the header OFF.
 void run_close_step(wire::StepHeader* header) noexcept;
 
 }  // namespace graphtap

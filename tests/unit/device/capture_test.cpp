@@ -212,7 +212,7 @@ TEST_P(Capturing, B6_EveryKindOfWorkCanBeCaptured) {
   must(device().fill(inline_stream(), memory, std::byte{9}, 8));
   must(device().copy(inline_stream(), memory + 8, memory, 8));
   must(device().download(pinned, memory, 16, inline_stream()));
-  must(device().close_step(reinterpret_cast<wire::StepHeader*>(memory + 128), 0, inline_stream()));
+  must(device().close_step(reinterpret_cast<wire::StepHeader*>(memory + 128), inline_stream()));
   (void)must(device().add_alloc_node(inline_stream()));
   (void)must(device().add_conditional_node(inline_stream()));
   const Graph graph = must(device().end_capture(inline_stream()));

@@ -20,6 +20,7 @@ class Everything {
     memory = must(device->allocate(512));
     pinned = must(device->allocate_pinned(512));
     std::memset(pinned, 1, 512);
+    memory[0] = std::byte{2};
     stream = must(device->create_stream());
     capturing = must(device->create_stream());
     event = must(device->create_event());
@@ -91,11 +92,13 @@ std::vector<Case> all_cases() {
       {Call::download,
        [](Everything& e) { return e.device->download(e.pinned, e.memory, 16, inline_stream()); },
        [](Everything& e) { return std::to_integer<std::uint64_t>(e.pinned[0]); }},
+      {Call::zero, [](Everything& e) { return e.device->zero(e.memory, 16, inline_stream()); },
+       [](Everything& e) { return std::to_integer<std::uint64_t>(e.memory[0]); }},
       {Call::close_step,
        [](Everything& e) {
          e.header().ticket = 3;
          e.header().frame = test::address(e.memory);
-         return e.device->close_step(&e.header(), e.header().slots, inline_stream());
+         return e.device->close_step(&e.header(), inline_stream());
        },
        [](Everything& e) { return e.header().ticket == 3 ? 0u : e.header().ticket; }},
       {Call::produce,

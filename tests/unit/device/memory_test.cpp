@@ -106,19 +106,20 @@ TEST_P(Memory, I4_AFreedHeaderSourceOrListIsAViolation) {
 
   device().free(reinterpret_cast<std::byte*>(header));
   must(device().produce(call_for(header, frame), inline_stream()));
-  must(device().close_step(header, 1, inline_stream()));
+  must(device().close_step(header, inline_stream()));
   EXPECT_EQ(device().containment_violations(), 4u);
 }
 
 TEST_P(Memory, I4_ACensusOutsideOfLiveMemoryIsAViolation) {
-  std::byte* frame = must(device().allocate(128));
+  std::byte* frame = must(device().allocate(256));
+  std::byte* source = must(device().allocate(16));
   wire::StepHeader* header = header_for(frame);
-  device().free(frame);
-  must(device().close_step(header, 1, inline_stream()));
+  header->frame -= 64;  // the record is where live memory is, its count is not
+  must(device().produce(call_for(header, source), inline_stream()));
   EXPECT_EQ(device().containment_violations(), 1u);
-  header->ticket = 0;
-  must(device().close_step(header, 1, inline_stream()));
-  EXPECT_EQ(device().containment_violations(), 1u);
+  EXPECT_EQ(test::head_at(frame).ticket, 0u);
+  must(device().zero(frame - 64, 16, inline_stream()));
+  EXPECT_EQ(device().containment_violations(), 2u);
 }
 
 TEST_P(Memory, I4_CopiesAreChecked) {

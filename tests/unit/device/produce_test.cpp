@@ -69,7 +69,7 @@ class Produce : public ::testing::Test {
     produce(made.calls(), true);
     if (made.close()) {
       auto* const header = reinterpret_cast<wire::StepHeader*>(image_ + kHeaderAt);
-      ASSERT_TRUE(device().close_step(header, made.slots(), stream_).ok());
+      ASSERT_TRUE(device().close_step(header, stream_).ok());
     }
     ASSERT_TRUE(device().download(transfer_, image_, kImageBytes, stream_).ok());
     finish();

@@ -30,20 +30,33 @@ class Bench {
     header.head().ticket = 9;
     header.head().frame = address(frame());
     header.head().magic = kMagic;
+    std::fill_n(frame(), wire::census_bytes(header.head().slots), std::byte{0});
   }
   [[nodiscard]] std::byte* frame() { return frame_.data() + 1024; }
   [[nodiscard]] std::byte* payload(std::uint32_t offset16) {
     return frame() + offset16 * wire::kAlign + sizeof(wire::RecordHead);
   }
-  // Whether nothing was written but [begin, begin + bytes) of the frame.
+  [[nodiscard]] std::uint32_t census(std::uint32_t slot) {
+    std::uint32_t count = 0;
+    std::memcpy(&count, frame() + slot * sizeof(count), sizeof(count));
+    return count;
+  }
+  // Whether nothing was written but [begin, begin + bytes) of the frame and the census before it.
   [[nodiscard]] bool only_touched(std::size_t begin, std::size_t bytes) {
+    const std::size_t census_end = 1024 + wire::census_bytes(header.head().slots);
     for (std::size_t i = 0; i < frame_.size(); ++i) {
       const bool inside = i >= 1024 + begin && i < 1024 + begin + bytes;
-      if (!inside && frame_[i] != kUntouched) return false;
+      const bool counts = i >= 1024 && i < census_end;
+      if (!inside && !counts && frame_[i] != kUntouched) return false;
     }
     return true;
   }
-  [[nodiscard]] bool untouched() { return only_touched(0, 0); }
+  [[nodiscard]] bool untouched() {
+    for (std::uint32_t slot = 0; slot < header.head().slots; ++slot) {
+      if (census(slot) != 0) return false;
+    }
+    return only_touched(0, 0);
+  }
 
   ProducerCall call(std::uint32_t slot, const Source& source, DType dtype = DType::u8) {
     ProducerCall result;
@@ -89,10 +102,10 @@ TEST(Producer, B3_WritesHeadAndRowsAndCounts) {
   EXPECT_EQ(head.bytes, 24u);
   EXPECT_EQ(std::memcmp(bench.payload(4), data.data(), 24), 0);
   EXPECT_TRUE(bench.only_touched(64, sizeof(wire::RecordHead) + 24));
-  EXPECT_EQ(bench.header.census(2), 1u);
+  EXPECT_EQ(bench.census(2), 1u);
   run_producer(bench.call(2, rows_of(data, 5, 8)));
-  EXPECT_EQ(bench.header.census(2), 2u);
-  EXPECT_EQ(bench.header.census(1), 0u);
+  EXPECT_EQ(bench.census(2), 2u);
+  EXPECT_EQ(bench.census(1), 0u);
 }
 
 TEST(Producer, A5_OffMeansNothingIsWrittenNotEvenTheCensus) {
@@ -102,13 +115,13 @@ TEST(Producer, A5_OffMeansNothingIsWrittenNotEvenTheCensus) {
   bench.header.head().ticket = 0;
   run_producer(bench.call(1, rows_of(data, 5, 8)));
   EXPECT_TRUE(bench.untouched());
-  EXPECT_EQ(bench.header.census(1), 0u);
+  EXPECT_EQ(bench.census(1), 0u);
 
   bench.header.head().ticket = 9;
   bench.header.slot(1).offset16 = 0;
   run_producer(bench.call(1, rows_of(data, 5, 8)));
   EXPECT_TRUE(bench.untouched());
-  EXPECT_EQ(bench.header.census(1), 0u);
+  EXPECT_EQ(bench.census(1), 0u);
 }
 
 TEST(Producer, A5_ASlotThatTheHeaderDoesNotHaveWritesNothing) {
@@ -118,7 +131,7 @@ TEST(Producer, A5_ASlotThatTheHeaderDoesNotHaveWritesNothing) {
   run_producer(bench.call(4, rows_of(data, 5, 8)));
   run_producer(bench.call(0xffffffffu, rows_of(data, 5, 8)));
   EXPECT_TRUE(bench.untouched());
-  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(bench.header.census(i), 0u);
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(bench.census(i), 0u);
 }
 
 TEST(Producer, A14_PrefixNeverPassesTheSource) {
@@ -166,7 +179,7 @@ TEST(Producer, I4_AListBeyondTheSourceOrTheHeaderCopiesNothing) {
     EXPECT_EQ(head_at(bench.frame() + 32).rows, 0u) << first;
     EXPECT_EQ(head_at(bench.frame() + 32).bytes, 0u) << first;
     EXPECT_TRUE(bench.only_touched(32, sizeof(wire::RecordHead))) << first;
-    EXPECT_EQ(bench.header.census(0), 1u) << first;
+    EXPECT_EQ(bench.census(0), 1u) << first;
   }
 }
 
@@ -242,7 +255,7 @@ TEST(Producer, B3_EagerFormTakesThePlanByValueAndHasNoCensus) {
   EXPECT_EQ(head.magic, kMagic + 1);
   EXPECT_EQ(head.rows, 2u);
   EXPECT_EQ(std::memcmp(bench.payload(2) + 8, &data[32], 8), 0);
-  EXPECT_EQ(bench.header.census(0), 0u);
+  EXPECT_EQ(bench.census(0), 0u);
 
   Bench off;
   call.frame = off.frame();
@@ -410,22 +423,10 @@ TEST(Producer, I4_RandomPlansWriteWhatTheDefinitionSaysAndNothingElse) {
   }
 }
 
-TEST(CloseStep, A5_CopiesTheCensusAndSwitchesOff) {
+TEST(CloseStep, A5_SwitchesOffAndLeavesTheFrame) {
   Bench bench(3, 0);
-  bench.header.census(0) = 4;
-  bench.header.census(2) = 1;
   run_close_step(&bench.header.head());
   EXPECT_EQ(bench.header.head().ticket, 0u);
-  const std::uint32_t expected[] = {4, 0, 1};
-  EXPECT_EQ(std::memcmp(bench.frame(), expected, sizeof(expected)), 0);
-  EXPECT_TRUE(bench.only_touched(0, sizeof(expected)));
-}
-
-TEST(CloseStep, A5_DoesNothingWhenOff) {
-  Bench bench(3, 0);
-  bench.header.head().ticket = 0;
-  bench.header.census(0) = 4;
-  run_close_step(&bench.header.head());
   EXPECT_TRUE(bench.untouched());
 }
 

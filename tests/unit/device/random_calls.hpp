@@ -82,7 +82,6 @@ class RandomCalls {
 
   [[nodiscard]] const std::vector<Sketch>& calls() const { return calls_; }
   [[nodiscard]] bool close() const { return close_; }
-  [[nodiscard]] std::uint32_t slots() const { return slots_; }
 
  private:
   std::uint32_t below(std::uint64_t bound) {

@@ -141,7 +141,7 @@ class Engine {
       must(device_->launch(exec_, stream));
       runs &= enabled_;
     }
-    must(device_->close_step(reinterpret_cast<wire::StepHeader*>(header_), kHooks, stream));
+    must(device_->close_step(reinterpret_cast<wire::StepHeader*>(header_), stream));
     const std::size_t at = (step - 1) * kFrameBytes;
     must(device_->download(staging_ + at, frames_ + at, kFrameBytes, stream));
     must(device_->record(lane_, stream));
@@ -168,6 +168,7 @@ class Engine {
     std::byte* pinned =
         must(device_->allocate_pinned(image.size()));  // a slot of its own for each step
     std::memcpy(pinned, image.data(), image.size());
+    must(device_->zero(frames_ + (step - 1) * kFrameBytes, wire::census_bytes(kHooks), stream));
     must(device_->upload(header_, pinned, image.size(), stream));
   }
 

@@ -28,9 +28,6 @@ class HeaderImage {
   [[nodiscard]] wire::SlotPlan& slot(std::uint32_t i) {
     return reinterpret_cast<wire::SlotPlan*>(data() + wire::slots_offset())[i];
   }
-  [[nodiscard]] std::uint32_t& census(std::uint32_t i) {
-    return reinterpret_cast<std::uint32_t*>(data() + wire::census_offset(head().slots))[i];
-  }
   [[nodiscard]] std::uint32_t& list(std::uint32_t i) {
     return reinterpret_cast<std::uint32_t*>(data() + wire::lists_offset(head().slots))[i];
   }

@@ -185,6 +185,7 @@ TEST(Delivery, I1_I2_I3_EveryRecordIsRightOrAGapWithItsReason) {
       ASSERT_NE(frame.loan, nullptr);
       std::vector<std::byte> header(header_image_bytes(*plan, table->slots()));
       write_header_image(header.data(), *plan, frame, table->slots());
+      std::memset(frame.loan->data(), 0, wire::census_bytes(table->slots()));
       for (std::size_t i = 0; i < frame.records.size(); ++i) {
         PlannedRecord& record = frame.records[i];
         if (random.chance(0.3)) violations[i] = static_cast<Violation>(1 + random.below(6));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <tuple>
 
 #include "device/host/host_device.hpp"
 #include "plan/planner.hpp"
@@ -44,7 +45,9 @@ struct Rig {
         accounts(table->size()),
         fake(std::make_shared<FakeSink>()) {
     engine = host->create_stream().value();
-    copy_stream = host->create_stream().value();
+    while (copy_streams.size() < Copier::kStreams) {
+      copy_streams.push_back(host->create_stream().value());
+    }
     ring = FrameRing::make(
         host->allocate(options.ring).value(), options.ring, 7,
         [device = host](std::byte* m) { device->free(m); },
@@ -57,7 +60,7 @@ struct Rig {
         options.queue, true, [this] { return host->now_ns(); }));
     drain = std::make_unique<Drain>(
         DrainParts{*host, events, table, staging, accounts, ledger, outstanding, lost, sinks},
-        Ranks{}, kPatienceNs, copy_stream);
+        Ranks{}, kPatienceNs, copy_streams);
   }
 
   /// A step whose one record is written by hand, as if its producer had run.
@@ -123,19 +126,41 @@ struct Rig {
   std::shared_ptr<FakeSink> fake;
   std::vector<std::unique_ptr<SinkRunner>> sinks;
   std::shared_ptr<FrameRing> ring, staging;
-  Stream engine{}, copy_stream{};
+  Stream engine{};
+  std::vector<Stream> copy_streams;
   std::unique_ptr<Drain> drain;
   std::uint64_t next_step = 0;
 };
 
-TEST(Drain, CopiesLargeFramesInChunks) {
+TEST(Drain, CopiesLargeFramesInTurns) {
   Rig rig;
-  rig.drain->add(rig.step(5 * (1 << 20) / 16));
+  rig.drain->add(rig.step(9 * (1 << 20) / 16));
   rig.settle();
-  EXPECT_EQ(rig.host->calls(Call::download), 3u) << "5 MiB and a bit in chunks of at most 2 MiB";
+  EXPECT_EQ(rig.host->calls(Call::download), 3u) << "9 MiB and a bit in turns of at most 4 MiB";
   EXPECT_EQ(rig.stats().total.delivered, 1u);
   EXPECT_EQ(rig.ring->used(), 0u);
   EXPECT_EQ(rig.staging->used(), 0u);
+}
+
+// A copy stream that always has something to do keeps the copy engine for itself: the engine's own
+// copies would wait for as long as ours go on.
+TEST(Drain, NoStreamIsGivenMoreThanOneTurn) {
+  Rig rig;
+  constexpr std::uint64_t kFrames = 40, kRows = (384 << 10) / 16;  // 10 frames a turn
+  std::uint64_t downloads = 0;
+  for (std::uint64_t i = 0; i < kFrames; ++i) rig.drain->add(rig.step(kRows));
+  for (int i = 0; i < 5; ++i) (void)rig.drain->pump();
+  for (const Stream stream : rig.copy_streams) {
+    EXPECT_GT(rig.host->pending(stream), 0u);
+    // A part of a frame at either end, and the event.
+    EXPECT_LE(rig.host->pending(stream), Copier::kTurnBytes / (kRows * 16) + 3);
+  }
+  downloads = rig.host->calls(Call::download);
+  EXPECT_LE(downloads * kRows * 16, Copier::kStreams * (Copier::kTurnBytes + kRows * 16));
+  for (int i = 0; i < 5; ++i) (void)rig.drain->pump();
+  EXPECT_EQ(rig.host->calls(Call::download), downloads) << "nothing was done meanwhile";
+  rig.settle();
+  EXPECT_EQ(rig.stats().total.delivered, kFrames);
 }
 
 TEST(Drain, CopiesOnlyAfterTheStepsEnd) {
@@ -186,8 +211,9 @@ TEST(Drain, OneLaneDoesNotWaitForAnother) {
   rig.drain->add(std::move(free));
   for (int i = 0; i < 10; ++i) {
     (void)rig.drain->pump();
-    if (rig.host->pending(rig.copy_stream) > 0 && rig.host->pending(rig.engine) == 1) {
-      const Event copies = rig.events.record(rig.copy_stream).value();
+    for (const Stream stream : rig.copy_streams) {
+      if (rig.host->pending(stream) == 0 || rig.host->pending(rig.engine) != 1) continue;
+      const Event copies = rig.events.record(stream).value();
       ASSERT_TRUE(rig.host->synchronize(copies).ok());
       rig.events.give_back(copies);
     }
@@ -234,11 +260,14 @@ TEST(Drain, D2_ASinkThatTakesNothingLosesAStepOnceThePatienceIsOver) {
 
 TEST(Drain, A7_AFewRefusalsDelayAFrameAndLoseNothing) {
   for (const Call call : {Call::query, Call::download, Call::record}) {
-    for (const FaultMode mode : {FaultMode::before, FaultMode::after}) {
+    for (const auto& [mode, rows, skip] :
+         {std::tuple{FaultMode::before, 4u, 0u}, std::tuple{FaultMode::after, 4u, 0u},
+          std::tuple{FaultMode::before, 600'000u, 1u}, std::tuple{FaultMode::after, 600'000u, 1u},
+          std::tuple{FaultMode::before, 600'000u, 2u}}) {
       SCOPED_TRACE(to_string(call));
       Rig rig;
-      EndedFrame ended = rig.running_step(4);
-      rig.host->faults().fail_next(call, Drain::kAttempts - 1, mode);
+      EndedFrame ended = rig.running_step(rows);
+      rig.host->faults().fail_next(call, Drain::kAttempts - 1, mode, skip);
       rig.drain->add(std::move(ended));
       rig.settle();
       EXPECT_EQ(rig.stats().total.delivered, 1u);

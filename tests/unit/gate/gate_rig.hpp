@@ -157,13 +157,13 @@ class Rig {
                   sizeof(slot));
       if (held.contains(hook)) step.expected.push_back(hook);
     }
+    ASSERT_TRUE(device->zero(step.frame, wire::census_bytes(slots), stream).ok());
     ASSERT_TRUE(
         device
             ->upload(reinterpret_cast<std::byte*>(header), step.header_image, header_bytes_, stream)
             .ok());
     ASSERT_TRUE(device->launch(exec, stream).ok());
-    ASSERT_TRUE(
-        device->close_step(header, static_cast<std::uint32_t>(options_.hooks), stream).ok());
+    ASSERT_TRUE(device->close_step(header, stream).ok());
     steps_.push_back(std::move(step));
   }
 

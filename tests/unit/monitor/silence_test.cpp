@@ -139,9 +139,10 @@ TEST(SwitchingOff, A2_MakesNoCallThatAPlainCaptureDoesNotNeed) {
                           Call::find_in_clone, Call::remove_node, Call::set_enabled}) {
     EXPECT_EQ(off[static_cast<std::size_t>(gate)], 0u) << to_string(gate);
   }
-  // Exactly what a step that captures needs: one question, one upload, the launch, the close, its
-  // event.
+  // Exactly what a step that captures needs: one question, a clean census, one upload, the launch,
+  // the close, its event.
   const auto of = [&](Call call) { return off[static_cast<std::size_t>(call)]; };
+  EXPECT_EQ(of(Call::zero), 20u);
   EXPECT_EQ(of(Call::upload), 20u);
   EXPECT_EQ(of(Call::close_step), 20u);
   EXPECT_EQ(of(Call::launch), 20u);
