@@ -4,6 +4,7 @@
 // of the two is decided by what is linked: host_engine.cpp or cuda_engine.cpp.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -100,6 +101,13 @@ class Engine {
 
 /// Throws Error(unavailable) if there is no such device here.
 [[nodiscard]] std::unique_ptr<Engine> make_engine(const EngineOptions& options = {});
+
+/// For how long a test waits for what has to happen: under compute-sanitizer (GRAPHTAP_SANITIZER) a
+/// GPU is many times slower than by itself.
+template <class Duration>
+[[nodiscard]] Duration patience(Duration usual) {
+  return std::getenv("GRAPHTAP_SANITIZER") != nullptr ? 20 * usual : usual;
+}
 
 }  // namespace graphtap::testing
 

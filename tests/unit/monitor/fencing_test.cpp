@@ -20,8 +20,8 @@ TEST(Fencing, I1_I4_RefusalsAndUnplannedReplaysNeverMislabelARecord) {
   std::uint64_t delivered = 0, missing = 0, rogue = 0;
   std::map<std::pair<Call, FaultMode>, std::uint64_t> injected;
   // Virtual time, in which a few operations run, or real time, in which a few steps do.
-  const std::chrono::microseconds space_timeout(testing::make_engine()->cooperative() ? 100
-                                                                                      : 10'000);
+  const auto space_timeout = testing::patience(
+      std::chrono::microseconds(testing::make_engine()->cooperative() ? 100 : 10'000));
   constexpr std::uint64_t kUsual = 400;
   for (std::uint64_t seed = 1; seed <= testing::seeds(kUsual); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -28,7 +28,7 @@ TEST(Flush, D3_EverythingBeforeItIsInTheSinkAndTheSinkIsFlushed) {
     const auto request = rig.monitor->begin_request("a");
     for (int i = 0; i < 5; ++i) ASSERT_TRUE(rig.graph_step(graph, rows(request, i)).ok());
     rig.monitor->finish_request(request);
-    ASSERT_TRUE(rig.monitor->flush(milliseconds(100)).ok());
+    ASSERT_TRUE(rig.monitor->flush(testing::patience(milliseconds(100))).ok());
     EXPECT_EQ(rig.sink->records(), 20u);
     EXPECT_EQ(rig.sink->flushes, 1);
     ASSERT_EQ(rig.sink->events.size(), 2u) << "its completion too";
@@ -46,7 +46,7 @@ TEST(Flush, D3_AnOpenStepMakesItTimeOutAndSayWhatIsLeft) {
   EXPECT_EQ(status.code(), Code::timeout);
   EXPECT_NE(status.message().find("1 steps"), std::string::npos) << status.message();
   open.end();
-  EXPECT_TRUE(rig.monitor->flush(milliseconds(100)).ok());
+  EXPECT_TRUE(rig.monitor->flush(testing::patience(milliseconds(100))).ok());
 }
 
 TEST(Flush, D2_ASinkThatFailsIsNamedWithItsError) {
@@ -61,13 +61,13 @@ TEST(Flush, D2_ASinkThatFailsIsNamedWithItsError) {
   EXPECT_NE(status.message().find("keeping"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("disk full"), std::string::npos);
   rig.sink->refuse = false;
-  EXPECT_TRUE(rig.monitor->flush(milliseconds(100)).ok());
+  EXPECT_TRUE(rig.monitor->flush(testing::patience(milliseconds(100))).ok());
   EXPECT_EQ(rig.sink->records(), 1u);
 }
 
 TEST(Flush, D3_IsRefusedOnceClosed) {
   Rig rig;
-  ASSERT_TRUE(rig.monitor->close(milliseconds(10)).ok());
+  ASSERT_TRUE(rig.monitor->close(testing::patience(milliseconds(10))).ok());
   EXPECT_EQ(rig.monitor->flush(milliseconds(10)).code(), Code::unavailable);
   EXPECT_EQ(rig.monitor->resize_ring(32 << 10).code(), Code::unavailable);
   EXPECT_THROW((void)rig.monitor->make_lane(), Error);
@@ -80,7 +80,7 @@ TEST(Close, D5_DeliversWhatWasCaptured) {
   const auto request = rig.monitor->begin_request("a");
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(rig.graph_step(graph, rows(request, i)).ok());
   rig.monitor->finish_request(request);
-  ASSERT_TRUE(rig.monitor->close(milliseconds(100)).ok());
+  ASSERT_TRUE(rig.monitor->close(testing::patience(milliseconds(100))).ok());
   EXPECT_EQ(rig.sink->records(), 20u);
   EXPECT_EQ(rig.sink->events.back().kind, RequestEvent::Kind::finished);
   rig.verify();
@@ -159,7 +159,7 @@ TEST(Close, D5_StepsAfterItCaptureNothingAndCostNothing) {
   const Captured graph = rig.capture_all();
   const auto request = rig.monitor->begin_request("a");
   ASSERT_TRUE(rig.graph_step(graph, rows(request, 0)).ok());
-  ASSERT_TRUE(rig.monitor->close(milliseconds(100)).ok());
+  ASSERT_TRUE(rig.monitor->close(testing::patience(milliseconds(100))).ok());
   const std::uint64_t calls = rig.engine->calls(), launches = rig.engine->calls(Call::launch);
   for (int i = 1; i < 10; ++i) ASSERT_TRUE(rig.graph_step(graph, rows(request, i)).ok());
   EXPECT_EQ(rig.engine->calls() - calls, rig.engine->calls(Call::launch) - launches);
@@ -179,7 +179,7 @@ TEST(Close, NothingIsLeftBehind) {
     shape.kind = StepKind::graph;
     shape.tokens = spans;
     for (int i = 0; i < 10; ++i) lane->begin(shape, stream).end();
-    ASSERT_TRUE(monitor.flush(milliseconds(100)).ok());
+    ASSERT_TRUE(monitor.flush(testing::patience(milliseconds(100))).ok());
   }
   EXPECT_EQ(engine->live_allocations(), allocations);
   EXPECT_EQ(engine->live_events(), 0u);

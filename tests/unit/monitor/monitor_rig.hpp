@@ -125,7 +125,7 @@ inline MonitorOptions small_options() {
   options.ring_bytes = 64 << 10;
   options.header_slots = 8;
   options.tier = GateTier::soft;
-  options.space_timeout = std::chrono::milliseconds(20);
+  options.space_timeout = testing::patience(std::chrono::milliseconds(20));
   options.retry = {1, std::chrono::milliseconds(1), std::chrono::milliseconds(1)};
   options.manual = true;
   return options;
