@@ -66,9 +66,11 @@ stage_release() {
   run_ctest release release CUDAToolkit_ROOT="${nvcc%/bin/nvcc}" GRAPHTAP_PYTHON="$python"
 }
 
-# The Python package, built as it lies in the tree, under pytest.
+# The Python package, built as it lies in the tree, under pytest; its notebook needs the command and the model.
 stage_python() {
-  local python dir results=$out/python
+  local python dir results=$out/python model
+  (build_command) >/dev/null 2>&1 || { fail_stage python "the graphtap command does not build"; return; }
+  model=$("$root/scripts/fetch_engine.sh" --model-path)
   python=$("$root/scripts/python_env.sh") || { fail_stage python "no Python environment"; return; }
   dir=$(build_dir python)
   { configure python -DPython_EXECUTABLE="$python" && build python graphtap_python graphtap_store_fixture; } ||
@@ -77,6 +79,7 @@ stage_python() {
   mkdir -p "$results"
   # -p no:cacheprovider: the checkout stays as it is.
   PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$dir/python GRAPHTAP_FIXTURE=$dir/tests/graphtap_store_fixture \
+    GRAPHTAP_COMMAND=$(command_path) GRAPHTAP_MODEL=$model \
     "$python" -m pytest -q -p no:cacheprovider --junit-xml="$results/junit.xml" "$root/tests/python" \
     >"$results/log" 2>&1 || tail -n 40 "$results/log" >&2
   [[ -f $results/junit.xml ]] || { fail_stage python "pytest did not run"; return; }
