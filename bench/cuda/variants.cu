@@ -59,13 +59,20 @@ __device__ __forceinline__ RawPlan raw_of(const FormArgs& args) {
   return raw;
 }
 
-enum class Census { atomic, reduction, none };
+/// early: counted in the header, behind its slots, before the plan is known and whether or not it
+/// is ON; whoever is not the first says so in the frame.
+enum class Census { atomic, reduction, early, none };
 
 /// The record's head and the slot's firing count.
 template <Census kCensus = Census::atomic>
-__device__ __forceinline__ void sign(const Plan& plan, const FormArgs& args, std::uint32_t source) {
+__device__ __forceinline__ void sign(const Plan& plan, const FormArgs& args, std::uint32_t source,
+                                     [[maybe_unused]] unsigned earlier = 0) {
   const std::uint32_t slot = args.slot + source;
   auto* count = reinterpret_cast<unsigned*>(plan.frame) + slot;
+  if constexpr (kCensus == Census::early) {
+    // Nothing zeroes the counts between replays here: a number that none of them reaches.
+    if (earlier > 1u << 30) *count = static_cast<unsigned>(plan.ticket ^ plan.magic);
+  }
   if constexpr (kCensus == Census::atomic) {
     atomicAdd(count, 1u);
   } else if constexpr (kCensus == Census::reduction) {
@@ -109,6 +116,13 @@ __global__ void __launch_bounds__(kThreads) copy_form(const __grid_constant__ Fo
         value[i] = load_now(from + unit);
     }
   };
+  [[maybe_unused]] unsigned earlier = 0;
+  if constexpr (kCensus == Census::early) {
+    auto* counts = reinterpret_cast<std::byte*>(args.header) + wire::lists_offset(args.slots);
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+      earlier = atomicAdd(reinterpret_cast<unsigned*>(counts) + args.slot + source, 1u);
+    }
+  }
   RawPlan raw;
   if constexpr (kReads == Reads::argument) {
     raw = raw_of(args);
@@ -133,7 +147,7 @@ __global__ void __launch_bounds__(kThreads) copy_form(const __grid_constant__ Fo
       to[unit] = value[i];
     }
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) sign<kCensus>(plan, args, source);
+  if (blockIdx.x == 0 && threadIdx.x == 0) sign<kCensus>(plan, args, source, earlier);
 }
 
 /// One bulk copy in, one out, by one thread: no registers hold the data.
@@ -232,6 +246,8 @@ const Form kForms[] = {
     copy_of<512, 4, Reads::speculative>("speculative_512x4"),
     copy_of<512, 1, Reads::speculative, Census::reduction>("speculative_512x1_red"),
     copy_of<512, 1, Reads::speculative, Census::none>("speculative_512x1_no_census"),
+    copy_of<128, 1, Reads::speculative, Census::none>("speculative_128x1_no_census"),
+    copy_of<128, 1, Reads::speculative, Census::early>("speculative_128x1_early"),
     copy_of<128, 1, Reads::speculative, Census::atomic, Stores::streaming>(
         "speculative_128x1_streaming"),
     copy_of<128, 2, Reads::speculative, Census::atomic, Stores::streaming>(

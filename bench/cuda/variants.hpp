@@ -20,6 +20,7 @@ struct FormArgs {
   std::uint32_t units = 0;          // 16-byte units of each source
   std::uint32_t row_units = 0;      // of a row
   std::uint32_t slot = 0;           // of source[0]; those of the others follow
+  std::uint32_t slots = 0;          // of the header
   wire::StepHeader value_header{};  // for the form whose plan is a kernel argument
   wire::SlotPlan value_slot{};
 };

@@ -76,7 +76,7 @@ FormMemory::FormMemory(int layers, int rows)
     : slots_(static_cast<std::uint32_t>(layers * kMaxSources)),
       rows_(static_cast<std::uint32_t>(rows)),
       payload_(rows_ * kRowBytes),
-      image_bytes_(wire::header_bytes(slots_, 0)),
+      image_bytes_(wire::header_bytes(slots_, slots_)),  // and a count for each slot
       frame_bytes_(wire::census_bytes(slots_) + slots_ * wire::record_bytes(payload_)),
       header_(device_memory(std::max(image_bytes_, kLeastHeader))),
       frame_(device_memory(frame_bytes_)),
@@ -104,6 +104,7 @@ FormArgs FormMemory::args(int layer, int first_source) const {
   }
   args.units = static_cast<std::uint32_t>(payload_ / 16);
   args.row_units = static_cast<std::uint32_t>(kRowBytes / 16);
+  args.slots = slots_;
   args.slot = static_cast<std::uint32_t>(layer * kMaxSources + first_source);
   args.value_header = step_header(true);
   args.value_slot = slot_plan(args.slot);
