@@ -1,7 +1,7 @@
 """Reads graphtap's capture stores. Importing it starts no thread, opens no file and needs no torch."""
 from ._arrays import Stack
 from ._arrays import stack as _stack
-from ._graphtap import Gap, Gathered, Missing, Record, Request, Store
+from ._graphtap import Gap, Gathered, Hook, HookTotals, Missing, Record, Request, Run, Store
 from .errors import *  # noqa: F403
 
 __version__ = "0.1.0"

@@ -45,5 +45,6 @@ NB_MODULE(_graphtap, m) {
     }
   });
   graphtap::python::bind_records(m);
+  graphtap::python::bind_runs(m);
   graphtap::python::bind_store(m);
 }

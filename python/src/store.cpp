@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <deque>
 #include <memory>
@@ -33,14 +34,6 @@ class Store {
  private:
   Keep keep_;
 };
-
-/// Calls `read` with the reader, without the GIL, while no refresh runs.
-template <class Read>
-auto reading(const Keep& keep, Read read) {
-  nb::gil_scoped_release free;
-  const std::shared_lock lock(keep->lock);
-  return read(*keep->reader);
-}
 
 void warn_of(Store& store) {
   const auto findings = reading(store.keep(), [](const StoreReader& r) { return r.findings(); });
@@ -103,10 +96,22 @@ class Iterator {
 using Records = Iterator<RecordView, PyRecord>;
 using Gaps = Iterator<GapView, PyGap>;
 
+using RankWords =
+    std::optional<std::tuple<std::optional<std::int32_t>, std::optional<std::int32_t>,
+                             std::optional<std::int32_t>, std::optional<std::int32_t>>>;
+RankFilter rank_filter(const RankWords& words) {
+  RankFilter filter;
+  if (words) std::tie(filter.tensor, filter.pipeline, filter.data, filter.expert) = *words;
+  return filter;
+}
+
 Query make_query(const std::string& hooks, const std::string& request,
                  std::optional<std::uint64_t> serial, std::optional<std::uint32_t> run,
-                 std::optional<int> layer, const Tokens& tokens, bool skip_rejected) {
+                 std::optional<int> layer, const Tokens& tokens, bool skip_rejected,
+                 std::optional<std::uint16_t> ordinal, const RankWords& ranks) {
   Query query;
+  query.ordinal = ordinal;
+  query.ranks = rank_filter(ranks);
   query.hooks = hooks;
   query.request = request;
   query.serial = serial;
@@ -128,8 +133,9 @@ std::string hook_name(const std::string& text) {
 
 PyGathered gather(Store& store, const std::string& hook, const std::string& request,
                   std::optional<std::uint64_t> serial, std::optional<std::uint32_t> run,
-                  const Tokens& tokens, std::uint16_t ordinal) {
+                  const Tokens& tokens, std::uint16_t ordinal, const RankWords& ranks) {
   GatherQuery query;
+  query.ranks = rank_filter(ranks);
   query.hook = hook_name(hook);
   query.request = request;
   query.serial = serial;
@@ -175,11 +181,13 @@ void bind_store(nb::module_& m) {
                    })
       .def(
           "gather",
-          [](const PyRequest& r, const std::string& hook, const Tokens& tokens) {
+          [](const PyRequest& r, const std::string& hook, const Tokens& tokens,
+             std::uint16_t ordinal, const RankWords& ranks) {
             return gather(nb::cast<Store&>(r.store), hook, "", r.value.serial, r.value.run->number,
-                          tokens, 0);
+                          tokens, ordinal, ranks);
           },
-          nb::arg("hook"), nb::arg("tokens") = nb::none());
+          nb::arg("hook"), nb::arg("tokens") = nb::none(), nb::kw_only(), nb::arg("ordinal") = 0,
+          nb::arg("ranks") = nb::none());
 
   nb::class_<Store>(m, "Store",
                     "A capture store, opened for reading, also while a writer fills it. A context "
@@ -204,13 +212,13 @@ void bind_store(nb::module_& m) {
       .def_prop_ro(
           "runs",
           [](Store& s) {
+            const Keep keep = s.keep();
             nb::list list;
-            for (const RunInfo* run :
-                 reading(s.keep(), [](const StoreReader& r) { return r.runs(); }))
-              list.append(run->number);
+            for (const RunInfo* run : reading(keep, [](const StoreReader& r) { return r.runs(); }))
+              list.append(nb::cast(PyRun{keep, run}));
             return list;
           },
-          "Numbers of the runs, in order of opening.")
+          "In order of opening.")
       .def_prop_ro(
           "findings",
           [](Store& s) {
@@ -235,9 +243,11 @@ void bind_store(nb::module_& m) {
           "read",
           [](nb::object self, const std::string& hooks, const std::string& request,
              std::optional<std::uint64_t> serial, std::optional<std::uint32_t> run,
-             std::optional<int> layer, const Tokens& tokens, bool skip_rejected) {
+             std::optional<int> layer, const Tokens& tokens, bool skip_rejected,
+             std::optional<std::uint16_t> ordinal, const RankWords& ranks) {
             const Keep keep = nb::cast<Store&>(self).keep();
-            const Query q = make_query(hooks, request, serial, run, layer, tokens, skip_rejected);
+            const Query q = make_query(hooks, request, serial, run, layer, tokens, skip_rejected,
+                                       ordinal, ranks);
             auto cursor =
                 reading(keep, [&](const StoreReader& r) { return r.read(q).value_or_throw(); });
             return new Records(self, keep, std::move(cursor));
@@ -245,15 +255,20 @@ void bind_store(nb::module_& m) {
           nb::rv_policy::take_ownership, nb::arg("hooks") = "", nb::kw_only(),
           nb::arg("request") = "", nb::arg("serial") = nb::none(), nb::arg("run") = nb::none(),
           nb::arg("layer") = nb::none(), nb::arg("tokens") = nb::none(),
-          nb::arg("skip_rejected") = false,
-          "Records in stored order, lazily; tokens=(begin, end) cuts them to those rows.")
+          nb::arg("skip_rejected") = false, nb::arg("ordinal") = nb::none(),
+          nb::arg("ranks") = nb::none(),
+          "Records in stored order, lazily; tokens=(begin, end) cuts them to those rows, "
+          "ranks=(tensor, pipeline, data, expert) keeps steps of those ranks; None in it means "
+          "any.")
       .def(
           "gaps",
           [](nb::object self, const std::string& hooks, const std::string& request,
              std::optional<std::uint64_t> serial, std::optional<std::uint32_t> run,
-             std::optional<int> layer, const Tokens& tokens) {
+             std::optional<int> layer, const Tokens& tokens, std::optional<std::uint16_t> ordinal,
+             const RankWords& ranks) {
             const Keep keep = nb::cast<Store&>(self).keep();
-            const Query q = make_query(hooks, request, serial, run, layer, tokens, false);
+            const Query q =
+                make_query(hooks, request, serial, run, layer, tokens, false, ordinal, ranks);
             auto cursor =
                 reading(keep, [&](const StoreReader& r) { return r.gaps(q).value_or_throw(); });
             return new Gaps(self, keep, std::move(cursor));
@@ -261,10 +276,11 @@ void bind_store(nb::module_& m) {
           nb::rv_policy::take_ownership, nb::arg("hooks") = "", nb::kw_only(),
           nb::arg("request") = "", nb::arg("serial") = nb::none(), nb::arg("run") = nb::none(),
           nb::arg("layer") = nb::none(), nb::arg("tokens") = nb::none(),
+          nb::arg("ordinal") = nb::none(), nb::arg("ranks") = nb::none(),
           "Records that were wanted and are not there, lazily.")
       .def("gather", &gather, nb::arg("hook"), nb::kw_only(), nb::arg("request") = "",
            nb::arg("serial") = nb::none(), nb::arg("run") = nb::none(),
-           nb::arg("tokens") = nb::none(), nb::arg("ordinal") = 0,
+           nb::arg("tokens") = nb::none(), nb::arg("ordinal") = 0, nb::arg("ranks") = nb::none(),
            "One hook (\"resid_pre:24\" or \"blocks.24.resid_pre\") of one request as one buffer.");
 }
 

@@ -34,7 +34,21 @@ struct PyGathered {
   Gathered value;
 };
 
+struct PyRun {
+  Keep keep;
+  const RunInfo* info;
+};
+
+/// Calls `read` with the reader, without the GIL, while no refresh runs.
+template <class Read>
+auto reading(const Keep& keep, Read read) {
+  nb::gil_scoped_release free;
+  const std::shared_lock lock(keep->lock);
+  return read(*keep->reader);
+}
+
 void bind_records(nb::module_& m);
+void bind_runs(nb::module_& m);
 void bind_store(nb::module_& m);
 
 }  // namespace graphtap::python
