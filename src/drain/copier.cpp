@@ -37,6 +37,9 @@ bool Copier::pump() {
 // Small frames share a turn, large ones take several.
 bool Copier::begin(Turn& turn) {
   std::uint64_t room = kTurnBytes;
+#if defined(GRAPHTAP_BUG_copy_turn_without_end)
+  room = UINT64_MAX;
+#endif
   while (room > 0 && !waiting_.empty()) {
     const std::shared_ptr<FrameCopy> copy = waiting_.front();
     if (copy->cancelled) {
@@ -48,8 +51,13 @@ bool Copier::begin(Turn& turn) {
         device_.download(copy->to + copy->issued, copy->from + copy->issued, bytes, turn.stream);
     // A refused one may have been given to the stream all the same: it has not landed before this
     // turn is over.
-    ++copy->turns;
-    turn.copies.push_back(copy);
+#if defined(GRAPHTAP_BUG_refused_copy_forgotten)
+    if (status.ok())
+#endif
+    {
+      ++copy->turns;
+      turn.copies.push_back(copy);
+    }
     if (!status.ok()) {
       note(status);
       copy->refused = ++copy->refusals >= kAttempts;

@@ -35,11 +35,13 @@ struct Options {
   std::uint64_t ring = 16 << 20, staging = 16 << 20;
   std::uint64_t queue = 64 << 20;
   std::uint32_t attempts = 1;
+  std::uint64_t seed = 1;
 };
 
 struct Rig {
   explicit Rig(const Options& options = {})
-      : host(std::make_shared<HostDevice>(HostOptions{HostMode::cooperative, 1, 0.0, true, 0})),
+      : host(std::make_shared<HostDevice>(
+            HostOptions{HostMode::cooperative, options.seed, 0.0, true, 0})),
         table(one_hook()),
         events(*host),
         accounts(table->size()),
@@ -161,6 +163,34 @@ TEST(Drain, NoStreamIsGivenMoreThanOneTurn) {
   EXPECT_EQ(rig.host->calls(Call::download), downloads) << "nothing was done meanwhile";
   rig.settle();
   EXPECT_EQ(rig.stats().total.delivered, kFrames);
+}
+
+// A download that was refused may have been carried out all the same, while what is tried again
+// runs on the other stream: the frame's memory must outlive both.
+TEST(Drain, I4_MemoryOutlivesACopyThatWasRefusedAndMadeAfterAll) {
+  int waited = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Options options;
+    options.seed = seed;
+    Rig rig(options);
+    rig.drain->add(rig.step(4));
+    (void)rig.drain->pump();
+    rig.host->faults().fail_next(Call::download, 1, FaultMode::after);
+    for (int i = 0; i < 100 && rig.ring->used() > 0; ++i) {
+      (void)rig.drain->pump();
+      (void)rig.sinks[0]->pump();
+      waited += rig.host->pending(rig.copy_streams[0]) != rig.host->pending(rig.copy_streams[1]);
+      (void)rig.host->run_one();
+    }
+    EXPECT_EQ(rig.ring->used(), 0u);
+    for (const Stream stream : rig.copy_streams) {
+      EXPECT_EQ(rig.host->pending(stream), 0u) << "a copy may still be made from memory given back";
+    }
+    rig.settle();
+    EXPECT_EQ(rig.stats().total.delivered, 1u);
+  }
+  EXPECT_GT(waited, 50);
 }
 
 TEST(Drain, CopiesOnlyAfterTheStepsEnd) {
