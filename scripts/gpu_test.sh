@@ -169,8 +169,10 @@ stage_bench() {
   sampler=$!
   for binary in $(binaries bench/cuda 'bench_cuda_*') $(binaries examples/cuda_decode cuda_decode); do
     name=$(basename "$binary")
-    local arguments=(--out "$results")
-    [[ $name == cuda_decode ]] && arguments=(--check --json "$results/cuda_decode.json")
+    # The results name their command: without where the checkout lies, if it is called from there.
+    local to=${results#"$PWD/"}
+    local arguments=(--out "$to")
+    [[ $name == cuda_decode ]] && arguments=(--check --json "$to/cuda_decode.json")
     if one "$name" "$(left)" "$binary" "${arguments[@]}" --stamp "$stamp"; then
       counted 1 0
       sed 's/^/   /' "$out/bench/$name.log" >&2

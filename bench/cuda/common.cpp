@@ -264,7 +264,8 @@ int run(int argc, char** argv, const char* benchmark, const char* about,
   app.add_option("--seed", settings.seed, "Of the order in which variants are timed");
   app.add_flag("--quick", settings.quick, "A smoke run of a few seconds");
   CLI11_PARSE(app, argc, argv);
-  for (int i = 0; i < argc; ++i) settings.command += (i > 0 ? " " : "") + std::string(argv[i]);
+  settings.command = std::filesystem::path(argv[0]).filename();  // not where somebody built it
+  for (int i = 1; i < argc; ++i) settings.command += " " + std::string(argv[i]);
   try {
     const Stopwatch watch;
     Report report(benchmark, settings);

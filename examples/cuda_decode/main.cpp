@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -259,8 +260,8 @@ int main(int argc, char** argv) {
     settings.at = {"20:" + some_layers(size.layers), "60:full", "110:none",
                    "140:final_logits,mlp_out"};
   }
-  std::string command;
-  for (int i = 0; i < argc; ++i) command += (i > 0 ? " " : "") + std::string(argv[i]);
+  std::string command = std::filesystem::path(argv[0]).filename();
+  for (int i = 1; i < argc; ++i) command += " " + std::string(argv[i]);
 
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
